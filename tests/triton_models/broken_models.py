@@ -28,23 +28,19 @@ def reshaped(dims: str, shape: str, part: str = "output") -> Spoil:
 
 
 def batched(text: str) -> Spoil:
-    """More is said about dynamic batching."""
     return net(lambda config: text_format.Merge(text, config.dynamic_batching))
 
 
 def sequences(*parts: str, extra: str = "") -> Spoil:
-    """Sequence batching instead of dynamic batching."""
     batching = f"sequence_batching {{ {' '.join(parts)} }} {extra}"
     return net(lambda config: (config.ClearField("dynamic_batching"), text_format.Parse(batching, config)))
 
 
 def warmed(inputs: str, *, batch_size: int = 1) -> Spoil:
-    """A warm-up with these inputs."""
     return added("resnet50", f"model_warmup {{ name: 'first' batch_size: {batch_size} {inputs} }}")
 
 
 def plan(edit: Callable[[Any], object]) -> Spoil:
-    """A plan instead of a network."""
     return both(having("resnet50", backend="tensorrt"), net(edit), written("resnet50/1/model.plan", b"plan"))
 
 
@@ -68,7 +64,6 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "a syntax error": written("resnet50/config.pbtxt", b"name: 3"),
         "an unknown field": said("resnet50", "max_batch_size", "maximum_batch_size"),
         "an escape that C does not know": added("resnet50", 'metric_tags { key: "a" value: "C:\\data" }'),
-        "an unknown data type": said("resnet50", "TYPE_FP32", "TYPE_FLOAT"),
     },
     "several-models": {"two plain models": lambda root: write_plain(root, name="other")},
     "stray-directory": {"an empty folder next to it": lambda root: (root / "empty").mkdir()},
@@ -76,7 +71,6 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "no version folder": without("resnet50/1"),
         "a version with a leading zero": moved("resnet50/1", "resnet50/01"),
         "a version that the policy lacks": added("resnet50", "version_policy { specific { versions: 2 } }"),
-        "a policy of no version": added("resnet50", "version_policy { latest { } }"),
     },
     "model-file-missing": {
         "an empty version folder": without("resnet50/1/model.onnx"),
@@ -104,7 +98,6 @@ PLAIN: dict[str, dict[str, Spoil]] = {
     "tensor-dims": {
         "an input without dims": net(lambda c: set_dims(c, "input", [])),
         "an output of size zero": net(lambda c: set_dims(c, "output", [0])),
-        "a size of minus two": net(lambda c: set_dims(c, "input", [-2])),
     },
     "reshape": {
         "a reshape to another size": reshaped("3, 224, 224", "3, 224, 225", "input"),
@@ -120,7 +113,6 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "a shape tensor without TensorRT": net(lambda c: setattr(c.input[0], "is_shape_tensor", True))
     },
     "batch-tensors": {
-        "a batch input of none": added("resnet50", "batch_input { data_type: TYPE_FP32 target_name: 'n' }"),
         "a batch input of an unknown input": added(
             "resnet50", "batch_input { data_type: TYPE_FP32 source_input: 'nothing' }"
         ),
@@ -152,7 +144,6 @@ PLAIN: dict[str, dict[str, Spoil]] = {
     },
     "control-values": {
         "a control without values": sequences('control_input { name: "a" control { } }'),
-        "a control of one value": sequences((START % "a").replace(", 1", "")),
         "a correlation id of floats": sequences(CORRELATION.replace("UINT64", "FP32")),
     },
     "state": {
@@ -165,8 +156,7 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         )
     },
     "instance-kind": {
-        "a CPU group with GPUs": added("resnet50", "instance_group { kind: KIND_CPU gpus: 0 }"),
-        "a GPU below zero": added("resnet50", "instance_group { gpus: -1 }"),
+        "a CPU group with GPUs": added("resnet50", "instance_group { kind: KIND_CPU gpus: 0 }")
     },
     "instance-profile": {
         "a profile of a model that is no plan": added("resnet50", "instance_group { profile: '0' }"),
@@ -220,10 +210,7 @@ ENSEMBLE: dict[str, dict[str, Spoil]] = {
         "a composing model without a version": without("minilm_pooling/1"),
     },
     "config-missing": {"a composing model without configuration": without("minilm_pooling/config.pbtxt")},
-    "ensemble-undetected": {
-        "backend instead of platform": said("minilm", 'platform: "ensemble"', 'backend: "ensemble"'),
-        "steps without platform": said("minilm", 'platform: "ensemble"', ""),
-    },
+    "ensemble-undetected": {"steps without platform": said("minilm", 'platform: "ensemble"', "")},
     "composing-name": {"a composing model of another name": having("minilm_encoder", name="encoder")},
     "ensemble-fields": {
         "instances of the ensemble": edited("minilm", lambda c: c.instance_group.add(count=1)),
@@ -252,14 +239,10 @@ ENSEMBLE: dict[str, dict[str, Spoil]] = {
     "tensor-type-mismatch": {
         "a tensor of two types": edited(
             "minilm_encoder", lambda c: setattr(c.input[0], "data_type", "TYPE_INT64")
-        ),
-        "an output of another type than its step's": edited(
-            "minilm", lambda c: setattr(c.output[0], "data_type", "TYPE_FP16")
-        ),
+        )
     },
     "tensor-shape-mismatch": {
-        "a tensor of two sizes": edited("minilm_encoder", lambda c: set_dims(c, "output", [-1, 768])),
-        "a tensor of two ranks": edited("minilm", lambda c: set_dims(c, "output", [1, 384])),
+        "a tensor of two sizes": edited("minilm_encoder", lambda c: set_dims(c, "output", [-1, 768]))
     },
     "tensor-written-twice": {
         "a tensor that is written twice": both(

@@ -26,7 +26,6 @@ class Server:
     endpoint: str | None = "multi-model"
 
     def problems(self, path: Path) -> list[Problem]:
-        """Return the problems of `fleet check` with an artifact."""
         try:
             wanted = target(
                 release=self.release, gpu=self.gpu, instance_type=self.instance_type, endpoint=self.endpoint
@@ -38,8 +37,6 @@ class Server:
 
 @dataclass(frozen=True)
 class Correct:
-    """An artifact that is right on a server."""
-
     name: str
     write: Callable[[Path], None]
     server: Server = field(default_factory=Server)
@@ -63,14 +60,12 @@ class Case:
     times: int = 1
 
     def spoil(self, root: Path) -> Path:
-        """Write the wrong artifact."""
         self.correct.write(root)
         for spoil in self.spoils:
             root = spoil(root) or root
         return root
 
     def problems(self, path: Path) -> list[Problem]:
-        """Return the problems of `fleet check` with an artifact on the server that refuses it."""
         return replace(self.correct.server, **self.elsewhere).problems(path)
 
     def __str__(self) -> str:
@@ -78,12 +73,10 @@ class Case:
 
 
 def run(*paths: Path, **options: object) -> Checked:
-    """Run `fleet check` with these options."""
     usual = {"release": None, "gpu": None, "instance_type": None, "endpoint_kind": None}
     given = {**usual, "auto_complete": False, "image_adds": [], **options}
     return check.run(argparse.Namespace(paths=list(paths), **given))
 
 
 def case(rule: str, correct: Correct, *spoils: Spoil, times: int = 1, **elsewhere: str | None) -> Case:
-    """Return the case of a rule."""
     return Case(rule, correct, spoils, elsewhere, times)

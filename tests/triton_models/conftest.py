@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
+import boto3
 import pytest
 
 from tests.triton_models.faulty_s3 import FaultyS3
 from tests.triton_models.publishing_aws import ENVIRONMENT, artifact, client, new_repository, small_aws
+from tests.triton_models.scripted_server import World
 from triton_models.artifact.pack.pack import Artifact
 
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[str]:
-    """The address of the small AWS."""
     with small_aws() as url:
         yield url
 
@@ -33,13 +35,11 @@ def proxy(aws: str) -> Iterator[FaultyS3]:
 
 @pytest.fixture
 def repository(s3: Any) -> str:
-    """The URL of an empty repository."""
     return new_repository(s3)
 
 
 @pytest.fixture(scope="module")
 def versions(tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
-    """Five versions of `minilm`."""
     folder = tmp_path_factory.mktemp("versions")
     return [artifact(folder, name="minilm", weights=b"%d" % number) for number in range(5)]
 
@@ -52,3 +52,18 @@ def environment(aws: str, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "FLEET_PORTABLE", "FLEET_REPOSITORY"):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
+
+
+@pytest.fixture(scope="module")
+def session() -> boto3.Session:
+    """One session for all clients: it reads the API models once."""
+    return boto3.Session()
+
+
+@pytest.fixture
+def world(session: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    with ExitStack() as open_until:
+        world = World(open_until, session)
+        for name, value in world.exports().items():
+            monkeypatch.setenv(name, value)
+        yield world

@@ -141,7 +141,6 @@ def write_resnet50(root: Path) -> None:
 
 
 def write_packed_resnet50(archive: Path) -> None:
-    """The same as an archive, from a folder next to it."""
     write_resnet50(unpacked(archive))
     tar(unpacked(archive), archive)
 
@@ -151,7 +150,6 @@ def unpacked(archive: Path) -> Path:
 
 
 def write_dialogue(root: Path) -> None:
-    """A model of sequences, with a state that it keeps between requests."""
     write(root / "dialogue/config.pbtxt", _DIALOGUE.encode())
     write(root / "dialogue/1/model.onnx", b"weights")
 
@@ -228,7 +226,6 @@ def compiled_file(device: str, capability: str = "") -> bytes:
 
 
 def write_compiled(root: Path) -> None:
-    """A network that PyTorch compiled for an A10G."""
     inputs, outputs = [tensor("INPUT__0", "FP32", [-1, 4])], [tensor("OUTPUT__0", "FP32", [-1, 4])]
     made = plain(name="net", backend="pytorch", max_batch_size=0, inputs=inputs, outputs=outputs)
     made.platform = "torch_aoti"
@@ -237,7 +234,6 @@ def write_compiled(root: Path) -> None:
 
 
 def write_intel(root: Path) -> None:
-    """A network that OpenVINO runs."""
     inputs, outputs = [tensor("x", "FP32", [-1, 4])], [tensor("y", "FP32", [-1, 4])]
     made = plain(name="net", backend="openvino", max_batch_size=0, inputs=inputs, outputs=outputs)
     made.default_model_filename = "model.onnx"
@@ -246,36 +242,23 @@ def write_intel(root: Path) -> None:
 
 
 def write_rows_on_cuda(root: Path) -> None:
-    """The same, with an option of CUDA."""
     write_rows(root)
     with Edit(root / "rows") as config:
         accelerators = config.optimization.execution_accelerators.gpu_execution_accelerator
         accelerators.add(name="cuda").parameters["use_tf32"] = "0"
 
 
-def write_packed_rows(archive: Path) -> None:
-    """The ONNX network alone as an archive."""
-    folder = archive.with_name("rows-folder")
-    write_rows(folder)
-    for other in ("script", "code"):
-        shutil.rmtree(folder / other)
-    tar(folder, archive)
-
-
 def write_graph(root: Path) -> None:
-    """A model of TensorFlow."""
     write(root / "graph/config.pbtxt", _GRAPH.encode())
     write(root / "graph/1/model.graphdef", b"weights")
 
 
 def write_forest(root: Path) -> None:
-    """A forest of XGBoost 3.0."""
     write(root / "forest/config.pbtxt", _FOREST.encode())
     write(root / "forest/1/xgboost.json", b'{"learner":{"gradient_booster":{"model":{}}},"version":[3,0,5]}')
 
 
 def write_checkpoint(root: Path) -> None:
-    """A forest of three classes as a checkpoint."""
     config = _FOREST.replace("xgboost_json", "treelite_checkpoint").replace("dims: [ 2 ]", "dims: [ 3 ]")
     write(root / "forest/config.pbtxt", config.encode())
     write(root / CHECKPOINT_FILE, checkpoint_file())
@@ -289,7 +272,6 @@ def write_bert(root: Path) -> None:
 
 
 def write_old_bert(root: Path) -> None:
-    """A plan of TensorRT 8."""
     write_plan(root, tensorrt="8.6.1.6", record={"release": "24.01", "gpu": "A10G"})
 
 
@@ -313,7 +295,6 @@ def write_minilm(root: Path) -> None:
 
 
 def write_ranker(folder: Path) -> None:
-    """A model that another one calls."""
     write(folder / "config.pbtxt", _RANKER.replace('"ranker"', f'"{folder.name}"').encode())
     write(folder / "1/model.pt", b"weights")
 
@@ -327,7 +308,6 @@ def write_minilm_with_packed(root: Path) -> None:
 
 
 def write_streaming_minilm(root: Path) -> None:
-    """The same, whose last step may answer a request more than once."""
     write_minilm(root)
     streaming("minilm_pooling")(root)
 
@@ -341,7 +321,6 @@ def write_repository(root: Path) -> None:
 
 
 def write_ensemble_around(name: str, folder: Path) -> None:
-    """An ensemble of one step, another ensemble."""
     text, vector = tensor("TEXT", "STRING", [1]), tensor("embedding", "FP32", [384])
     only = step(name, inputs={"TEXT": "TEXT"}, outputs={"embedding": "embedding"})
     config = ensemble(name=folder.name, max_batch_size=16, inputs=[text], outputs=[vector], steps=[only])
@@ -368,4 +347,3 @@ REPOSITORY = Correct("repository", write_repository, OWN_SERVER)
 ROWS = Correct("zoo", write_rows, OWN_SERVER)
 INTEL = Correct("intel", write_intel, OWN_SERVER)
 COMPILED = Correct("compiled", write_compiled, Server(release="26.04"))
-PACKED_ROWS = Correct("rows.tar.gz", write_packed_rows)

@@ -72,21 +72,6 @@ def declare(
     weights: str = "None",
     parameters: dict[str, int] | None = None,
 ) -> Path:
-    """Add a model that doubles its input.
-
-    Args:
-        models: The folder of model builds.
-        name: Its name.
-        top: Code that its build.py runs when it is read.
-        body: The body of its write().
-        factor: The factor of its reference, or Python for it.
-        code: Its model.py.
-        weights: Its weights, as Python.
-        parameters: Of its configuration.
-
-    Returns:
-        Its build.py.
-    """
     folder = models / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "code.py").write_text(code)

@@ -36,16 +36,6 @@ class Request:
 
 
 class FaultyS3:
-    """Passes requests on, and does to them what the test says.
-
-    Attributes:
-        url: Its address.
-        requests: The requests, in order.
-        faults: The number of a request -> what goes wrong with it.
-        before: Called with each request before it is passed on.
-        after: Called with each request when the server has done it, before its answer goes back.
-    """
-
     def __init__(self, upstream: str) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
@@ -68,7 +58,6 @@ class FaultyS3:
         self.faults, self.before, self.after = faults or {}, before, after
 
     def wait_until_quiet(self) -> None:
-        """Return when no request is under way."""
         with self._changed:
             assert self._changed.wait_for(lambda: not self._under_way, timeout=30), self._under_way
 

@@ -35,12 +35,10 @@ _PLACES = {"mode": 100, "size_field": 124, "link": 157}
 
 
 def file(name: str = CONFIG, data: bytes = b"x", **fields: bytes) -> bytes:
-    """A file, with its padding."""
     return header(name, size=len(data), **fields) + data + bytes(-len(data) % BLOCK)
 
 
 def extended(key: str, value: bytes, *, kind: bytes = b"x") -> bytes:
-    """An extended header with one line."""
     line = f" {key}=".encode() + value + b"\n"
     size = len(line)
     while len(b"%d" % size) + len(line) != size:
@@ -49,7 +47,6 @@ def extended(key: str, value: bytes, *, kind: bytes = b"x") -> bytes:
 
 
 def gzipped(tar: bytes) -> bytes:
-    """A gzip stream, compressed as far as it goes."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     return packer.compress(tar) + packer.flush()
 
@@ -61,8 +58,6 @@ def archive(*parts: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Hostile:
-    """An archive that breaks one rule."""
-
     rule: str
     name: str
     content: bytes

@@ -30,7 +30,6 @@ KEY = "the key itself"
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every value and every key in a document."""
     if path:
         yield path
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
@@ -43,7 +42,6 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    """Return the document with another value at a place."""
     whole: dict[str, Any] = copy.deepcopy(document)
     inner: Any = whole
     for key in path[: -2 if path[-1] == KEY else -1]:

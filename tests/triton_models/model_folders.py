@@ -16,7 +16,6 @@ OUTPUT = tensor("scores", "FP32", [1000])
 
 
 def write_plain(root: Path, *, name: str = "resnet50") -> Path:
-    """An artifact root with one onnxruntime model; its weights are not real."""
     config = plain(
         name=name,
         backend="onnxruntime",

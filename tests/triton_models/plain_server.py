@@ -31,14 +31,6 @@ class PlainServer:
     """A server that loads the models of one repository on request.
 
     A server that ends while it loads a model is started again: that model is refused.
-
-    Args:
-        folder: A folder for the server and its repository.
-        auto_complete: True if backends may complete a configuration.
-
-    Attributes:
-        repository: The model repository.
-        endings: Number of times that the server ended while it loaded a model.
     """
 
     def __init__(self, folder: Path, *, auto_complete: bool) -> None:
@@ -68,7 +60,6 @@ class PlainServer:
         return False, "the server ended"
 
     def unload(self, name: str) -> None:
-        """Unload a model and the models that it runs."""
         self._post(f"/v2/repository/models/{name}/unload", {"parameters": {"unload_dependents": True}})
 
     def _post(self, path: str, body: Mapping[str, object]) -> urllib3.BaseHTTPResponse:

@@ -27,18 +27,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Nursery:
-    """The other end of it."""
-
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def start(self, artifacts: Sequence[Artifact], *, repository: str) -> int:
-        """Start a publisher; its process id."""
         paths = [str(artifact.path) for artifact in artifacts]
         return self._ask({"publish": paths, "repository": repository})
 
     def wait(self, pid: int) -> int:
-        """A publisher's exit code, when it has ended."""
         return self._ask({"wait": pid})
 
     def _ask(self, question: dict[str, Any]) -> int:
@@ -51,7 +47,6 @@ class Nursery:
 
 @contextmanager
 def nursery(url: str) -> Iterator[Nursery]:
-    """One whose publishers talk to that S3."""
     paths = os.pathsep.join([str(ROOT), str(ROOT / "model_builds"), str(ROOT / "constructs")])
     with subprocess.Popen(
         [sys.executable, "-m", "tests.triton_models.publisher_nursery", url],

@@ -37,7 +37,6 @@ _session = boto3.session.Session()  # it reads the API models once
 
 @contextmanager
 def small_aws() -> Iterator[str]:
-    """The address of a server that answers for every service."""
     from moto.s3 import models
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -52,7 +51,6 @@ def small_aws() -> Iterator[str]:
 
 
 def client(url: str, service: str = "s3", *, attempts: int = 1) -> Any:
-    """A client of a service there, which asks so often."""
     return _session.client(
         service,
         endpoint_url=url,
@@ -77,8 +75,7 @@ def _endpoints(sagemaker: Any) -> set[str]:
     return {each["EndpointName"] for each in sagemaker.list_endpoints()["Endpoints"]}
 
 
-def endpoint(sagemaker: Any, url: str, *, name: str, image: str, instance_type: str) -> None:
-    """Create an endpoint of one instance that serves a repository."""
+def endpoint(sagemaker: Any, url: str, *, name: str, image: str, instance_type: str, count: int = 1) -> None:
     sagemaker.create_model(
         ModelName=name,
         PrimaryContainer={"Image": image, "Mode": "MultiModel", "ModelDataUrl": url},
@@ -86,27 +83,24 @@ def endpoint(sagemaker: Any, url: str, *, name: str, image: str, instance_type: 
     )
     variant = {"VariantName": "v", "ModelName": name, "InstanceType": instance_type}
     sagemaker.create_endpoint_config(
-        EndpointConfigName=name, ProductionVariants=[{**variant, "InitialInstanceCount": 1}]
+        EndpointConfigName=name, ProductionVariants=[{**variant, "InitialInstanceCount": count}]
     )
     sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
 
 
 def new_repository(s3: Any) -> str:
-    """The URL of an empty repository."""
     bucket = f"published-{next(_numbers)}"  # servers of one process have their buckets in common
     s3.create_bucket(Bucket=bucket)
     return f"s3://{bucket}/models/"
 
 
 def artifact(folder: Path, *, name: str, weights: bytes) -> Artifact:
-    """A packed model."""
     root = write_plain(folder / hashlib.sha256(weights).hexdigest()[:8] / name, name=name)
     write(root / name / "1" / "model.onnx", weights)
     return pack(root, output=folder / "artifacts")
 
 
 def repository_of(versions: Sequence[Artifact], s3: Any) -> str:
-    """A repository in which versions of a model were published, one after the other."""
     url = new_repository(s3)
     where, manifest = Repository.parse(url), Manifest()
     for version in versions:
@@ -152,37 +146,31 @@ def record_of(name: str, **fields: Any) -> ArtifactRecord:
 
 
 def objects(repository: str, s3: Any) -> set[str]:
-    """The names of the objects in a repository."""
     where = Repository.parse(repository)
     listed = s3.list_objects_v2(Bucket=where.bucket, Prefix=where.prefix).get("Contents", [])
     return {each["Key"].removeprefix(where.prefix) for each in listed}
 
 
 def stored(name: str, repository: str, s3: Any) -> bytes:
-    """The content of an object in a repository."""
     where = Repository.parse(repository)
     content: bytes = s3.get_object(Bucket=where.bucket, Key=where.key(name))["Body"].read()
     return content
 
 
 def put(name: str, body: bytes, repository: str, s3: Any) -> None:
-    """Store an object in a repository as nothing here does."""
     where = Repository.parse(repository)
     s3.put_object(Bucket=where.bucket, Key=where.key(name), Body=body)
 
 
 def delete(name: str, repository: str, s3: Any) -> None:
-    """Delete an object of a repository behind its back."""
     where = Repository.parse(repository)
     s3.delete_object(Bucket=where.bucket, Key=where.key(name))
 
 
 def unfinished_uploads(repository: str, s3: Any) -> list[str]:
-    """The keys of uploads in parts that were begun and not ended."""
     listed = s3.list_multipart_uploads(Bucket=Repository.parse(repository).bucket)
     return [each["Key"] for each in listed.get("Uploads", [])]
 
 
 def write_manifest(repository: str, document: Any, s3: Any) -> None:
-    """Put any document in the manifest's place."""
     put("manifest.json", json.dumps(document).encode(), repository, s3)

@@ -6,23 +6,28 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+import boto3
 import numpy as np
 
+from tests.triton_models.own_clock import OwnClock
 from tests.triton_models.publishing_aws import record_of
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.client import Client, Clock
 from triton_models.repository.manifest import Manifest, Publication
 
 _HANG_LIMIT_S = 60.0
 
+# A test that waits for real gives a hang this long, in seconds.
+SHORT_S = 0.4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A received request; header names are in lower case."""
-
     line: str
     headers: Mapping[str, str]
     body: bytes
@@ -30,14 +35,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The server's reaction to a request.
-
-    Attributes:
-        sends: The bytes that it sends.
-        byte_by_byte: True if it sends that one byte at a time, for ever: the last one again and again.
-        hangs: True if it then waits until the test is over.
-        closes: True if it then closes the connection.
-    """
+    """The server's reaction: it sends bytes, maybe one at a time and without an end, then hangs or closes."""
 
     sends: bytes = b""
     byte_by_byte: bool = False
@@ -46,41 +44,38 @@ class Step:
 
 
 def reply(status: int, body: bytes, **headers: str) -> Step:
-    """An HTTP response; of a header's name the underscores are dashes."""
     lines = [f"HTTP/1.1 {status} Reason", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return Step(sends="\r\n".join([*lines, "", ""]).encode() + body)
 
 
 def error(status: int, code: str, message: str = "no", **members: object) -> Step:
-    """An error as AWS answers it."""
     body = json.dumps({"Message": message, **members}).encode()
     return reply(status, body, Content_Type="application/json", x_amzn_errortype=code)
 
 
 def answer(value: float = 3.0) -> Step:
-    """An answer of Triton with one output, Y, in JSON."""
     output = {"name": "Y", "datatype": "FP32", "shape": [1], "data": [value]}
     return reply(200, json.dumps({"outputs": [output]}).encode(), Content_Type="application/json")
 
 
-def manifest(**models: str) -> Step:
-    """An answer of S3 with the manifest of a repository."""
+def manifest(*targets: tuple[str, str], build: dict[str, Any] | None = None, **models: str) -> Step:
+    """An answer of S3 with a manifest of these models, or of artifacts of the model m for targets."""
+    named = [("m", artifact, ArtifactTarget.parse(target)) for artifact, target in targets]
     written = Manifest()
-    for model, artifact in models.items():
-        wanted = [Publication(model=model, artifact=artifact, record=record_of(artifact))]
+    for model, artifact, target in [*named, *((*each, None) for each in models.items())]:
+        record = record_of(artifact, build=build or {})
+        wanted = [Publication(model=model, artifact=artifact, record=record, target=target)]
         written = written.with_published(wanted, at=datetime.now(timezone.utc), by="ann")
     body = written.to_json().encode()
     return reply(200, body, ETag='"1"', Content_Type="application/json")
 
 
 def parameter(value: str) -> Step:
-    """An answer of Systems Manager with a parameter's value."""
     return reply(200, json.dumps({"Parameter": {"Value": value}}).encode(), Content_Type="application/json")
 
 
 def cut_short(step: Step, *, by: int) -> Step:
-    """The same without its last bytes; then the connection ends."""
     return Step(sends=step.sends[:-by], closes=True)
 
 
@@ -92,15 +87,6 @@ ROW = {"X": np.array([[1.0]], dtype=np.float32)}
 
 
 class ScriptedServer:
-    """Listens on the loopback interface; each connection has its own thread.
-
-    Attributes:
-        url: Its address.
-        requests: The requests, in order.
-        steps: Its reactions to the next requests.
-        otherwise: Its reaction to those after them.
-    """
-
     def __init__(self, otherwise: Step | Callable[[Request], Step]) -> None:
         self.otherwise = otherwise
         self.steps: list[Step] = []
@@ -112,12 +98,10 @@ class ScriptedServer:
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def wait_until_asked(self, times: int) -> None:
-        """Return when that many requests have arrived."""
         with self._asked:
             assert self._asked.wait_for(lambda: len(self.requests) >= times, timeout=30), self.requests
 
     def let_go(self) -> None:
-        """End all that hangs."""
         self._over.set()
 
     def __enter__(self) -> ScriptedServer:
@@ -177,3 +161,42 @@ def _read(stream: BinaryIO) -> Request | None:
         name, _, value = header.partition(":")
         headers[name.lower()] = value.strip()
     return Request(line=line, headers=headers, body=stream.read(int(headers.get("content-length", 0))))
+
+
+ARTIFACT = "m-1111111111111111.tar.gz"
+
+
+class World:
+    """The three services that a client asks, and clients of them."""
+
+    def __init__(self, open_until: ExitStack, session: boto3.Session) -> None:
+        self.runtime = open_until.enter_context(ScriptedServer(answer()))
+        self.s3 = open_until.enter_context(ScriptedServer(manifest(m=ARTIFACT)))
+        self.ssm = open_until.enter_context(ScriptedServer(parameter("e")))
+        self.clock = OwnClock()
+        self._session = session
+
+    def exports(self) -> dict[str, str]:
+        return {
+            "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self.runtime.url,
+            "AWS_ENDPOINT_URL_S3": self.s3.url,
+            "AWS_ENDPOINT_URL_SSM": self.ssm.url,
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+
+    def client(self, **given: Any) -> Client:
+        where = {} if "alias" in given else {"endpoint_name": "e"}
+        usual = {"repository": "s3://bucket/models/", "session": self._session, "clock": self.clock}
+        return Client(**{**usual, **where, **given})
+
+    def hurried(self, **given: Any) -> Client:
+        """A client with a real clock and little time."""
+        return self.client(**{"clock": Clock(), "deadline_s": SHORT_S, **given})
+
+    def asked(self) -> list[tuple[str, str]]:
+        return [
+            (each.line.split("/")[2], each.headers["x-amzn-sagemaker-target-model"])
+            for each in self.runtime.requests
+        ]

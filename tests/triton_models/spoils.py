@@ -18,13 +18,10 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64
 
 
 def said(model: str, right: str, wrong: str) -> Spoil:
-    """Its configuration says something else."""
     return rewritten(f"{model}/config.pbtxt", right, wrong)
 
 
 def rewritten(path: str, right: str, wrong: str) -> Spoil:
-    """A text file says something else."""
-
     def spoil(root: Path) -> None:
         text = (root / path).read_text()
         assert right in text
@@ -34,8 +31,6 @@ def rewritten(path: str, right: str, wrong: str) -> Spoil:
 
 
 def edited(model: str, edit: Callable[[Any], object]) -> Spoil:
-    """The same for what is not to be found by its text."""
-
     def spoil(root: Path) -> None:
         with Edit(root / model) as config:
             edit(config)
@@ -44,8 +39,6 @@ def edited(model: str, edit: Callable[[Any], object]) -> Spoil:
 
 
 def having(model: str, **fields: object) -> Spoil:
-    """Its configuration has other values in these fields."""
-
     def edit(config: Any) -> None:
         for field, value in fields.items():
             setattr(config, field, value)
@@ -54,18 +47,14 @@ def having(model: str, **fields: object) -> Spoil:
 
 
 def stepped(number: int, edit: Callable[[Any], object]) -> Spoil:
-    """The same in a step of the ensemble `minilm`."""
     return edited("minilm", lambda config: edit(config.ensemble_scheduling.step[number]))
 
 
 def written(path: str, content: bytes = b"") -> Spoil:
-    """A file is there, or has another content."""
     return lambda root: write(root / path, content)
 
 
 def without(path: str) -> Spoil:
-    """A file or folder is missing."""
-
     def spoil(root: Path) -> None:
         found = root / path
         if found.is_dir():
@@ -77,8 +66,6 @@ def without(path: str) -> Spoil:
 
 
 def moved(path: str, to: str) -> Spoil:
-    """A file or folder is somewhere else."""
-
     def spoil(root: Path) -> None:
         (root / to).parent.mkdir(exist_ok=True)
         (root / path).rename(root / to)
@@ -87,8 +74,6 @@ def moved(path: str, to: str) -> Spoil:
 
 
 def copied(path: str, to: str) -> Spoil:
-    """A folder is there twice."""
-
     def spoil(root: Path) -> None:
         shutil.copytree(root / path, root / to)
 
@@ -96,13 +81,10 @@ def copied(path: str, to: str) -> Spoil:
 
 
 def renamed(name: str) -> Spoil:
-    """The artifact itself has another name."""
     return lambda root: root.rename(root.with_name(name))
 
 
 def both(*spoils: Spoil) -> Spoil:
-    """Some that are wrong only together."""
-
     def spoil(root: Path) -> None:
         for each in spoils:
             each(root)
@@ -111,20 +93,16 @@ def both(*spoils: Spoil) -> Spoil:
 
 
 def added(model: str, text: str) -> Spoil:
-    """A text is added to its configuration."""
     return lambda root: write(
         root / model / "config.pbtxt", (root / model / "config.pbtxt").read_bytes() + text.encode()
     )
 
 
 def streaming(model: str) -> Spoil:
-    """A model may answer a request more than once."""
     return edited(model, lambda it: setattr(it.model_transaction_policy, "decoupled", True))
 
 
 def built_for(**record: object) -> Spoil:
-    """Change what the record says about the target."""
-
     def spoil(root: Path) -> None:
         path = root / "build.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **record}))
@@ -133,22 +111,18 @@ def built_for(**record: object) -> Spoil:
 
 
 def listing_twice(model: str, part: str) -> Spoil:
-    """The first input or output of a model is listed again."""
     return edited(model, lambda it: getattr(it, part).append(getattr(it, part)[0]))
 
 
 def linked(path: str, target: str) -> Spoil:
-    """A link is there."""
     return lambda root: (root / path).symlink_to(target)
 
 
 def with_a_pipe(root: Path) -> None:
-    """Something that has no content is there."""
     os.mkfifo(root / "resnet50/pipe")
 
 
 def with_a_name_of_bytes(root: Path) -> None:
-    """A file's name is not UTF-8."""
     Path(os.fsdecode(os.fsencode(root / "resnet50") + b"/\xff")).write_bytes(b"")
 
 
@@ -158,8 +132,6 @@ def tagged(tag: str) -> Spoil:
 
 
 def packed(*, python: str) -> Spoil:
-    """The environment is a packed one of another Python."""
-
     def spoil(root: Path) -> None:
         unpacked = root.with_name(f"environment-{python}")
         write_environment(unpacked, python=python)

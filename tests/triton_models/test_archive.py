@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from tests.triton_models.hostile_archives import (
     gzipped,
     header,
 )
-from tests.triton_models.model_folders import peak_bytes, write
+from tests.triton_models.model_folders import write
 from triton_models.artifact.archive import ARTIFACT, ENVIRONMENT, Limits, members
 
 LONG = "/".join(["x" * 60] * 3)
@@ -56,6 +54,8 @@ def test_all_members_that_are_wrong_are_named_at_once_even_before_damage() -> No
     ) as problems:
         paths(gzipped(b"".join(wrong)))
 
+    with reported(*50 * ["archive-name"]):  # it is not read to its end
+        paths(archive(*(file(f"../{number}") for number in range(1000))))
     assert [each.where for each in problems] == [
         "/a of m.tar.gz",
         r"b\x1b[1m of m.tar.gz",
@@ -63,19 +63,6 @@ def test_all_members_that_are_wrong_are_named_at_once_even_before_damage() -> No
         "d of m.tar.gz",
         "m.tar.gz",
     ]
-
-
-def test_an_archive_full_of_mistakes_is_not_read_to_its_end() -> None:
-    with reported(*50 * ["archive-name"]):
-        paths(archive(*(file(f"../{number}") for number in range(1000))))
-
-
-def test_whoever_reads_a_content_that_is_cut_gets_the_same_error() -> None:
-    cut = gzipped(header("net/big", size=5000) + b"x" * 1000)
-    member = next(members(io.BytesIO(cut), where="m.tar.gz"))
-
-    with reported("archive-damaged"):
-        member.content.read()
 
 
 @pytest.mark.parametrize(
@@ -95,31 +82,6 @@ def test_an_archive_beyond_a_limit_is_refused_and_within_it_is_read(limits: Limi
     with reported("archive-limit"):
         paths(content, limits)
     assert paths(content)
-
-
-def test_the_longest_name_path_and_depth_are_read() -> None:
-    longest = ["x" * 255, "d/" * 64 + "file", "/".join(["x" * 199] * 19)]
-
-    assert paths(archive(*(extended("path", path.encode()) + file("a") for path in longest)))[1:] == longest
-
-
-READ = """
-from triton_models.artifact.archive import members
-with open(sys.argv[1], "rb") as source:
-    for member in members(source, where="it"):
-        pass
-"""
-
-
-@pytest.mark.story
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_does_not_grow_with_the_archive(tmp_path: Path) -> None:
-    peaks = []
-    for megabytes in (1, 300):
-        (tmp_path / "m.tar.gz").write_bytes(archive(file("a", bytes(megabytes << 20))))
-        peaks.append(peak_bytes(READ, tmp_path / "m.tar.gz"))
-
-    assert peaks[1] - peaks[0] < 16 << 20
 
 
 # What is taken
@@ -180,9 +142,3 @@ def test_an_environment_may_hold_links_and_a_file_again_and_be_plain() -> None:
     plain = file("a") + file("a") + header("b", kind=b"2", link=b"/usr/bin/python3") + END
 
     assert paths(plain, ENVIRONMENT) == ["a", "a", "b"]
-
-
-@pytest.mark.parametrize("content", [b"", os.urandom(5000)], ids=["nothing", "noise"])
-def test_an_environment_is_otherwise_read_as_strictly(content: bytes) -> None:
-    with reported("archive-damaged"):
-        paths(content, ENVIRONMENT)

@@ -9,23 +9,18 @@ import pytest
 
 from tests.triton_models.check_case import Case, Correct, Server, case
 from tests.triton_models.check_cases import CASES
-from tests.triton_models.correct_artifacts import BERT, RESNET50
+from tests.triton_models.correct_artifacts import BERT
 from tests.triton_models.model_folders import tar
-from tests.triton_models.spoils import built_for, said, written
+from tests.triton_models.spoils import built_for
 from triton_models.check import check
 from triton_models.check.subject import Rule
-from triton_models.facts.instances import GPUS
-from triton_models.facts.releases import RELEASES
 
 MODULES = dict.fromkeys((*check.OF_ARTIFACTS, *check.OF_MODELS))
 RULES = [each.id for module in MODULES for each in vars(module).values() if isinstance(each, Rule)]
 
-# The first case of each rule about a folder; a TorchScript file in an archive is not read.
-IN_FOLDERS = {
-    each.id: each
-    for each in reversed(CASES)
-    if each.id in RULES and not each.correct.name.endswith(".gz") and each.id != "torchscript-tensor"
-}
+# They look into files, and into folders of files.
+LOOK_INSIDE = ("environment-python", "fil-checkpoint", "inner-model-name", "onnx-tensor", "plan-version")
+FIRST = {each.id: each for each in reversed(CASES) if each.id in LOOK_INSIDE}
 
 
 @pytest.mark.parametrize("correct", dict.fromkeys(each.correct for each in CASES), ids=str)
@@ -42,7 +37,7 @@ def test_what_is_wrong_is_refused_by_its_rule_alone(wrong: Case, tmp_path: Path)
     assert [problem.rule for problem in found] == [wrong.id] * wrong.times
 
 
-@pytest.mark.parametrize("wrong", IN_FOLDERS.values(), ids=str)
+@pytest.mark.parametrize("wrong", FIRST.values(), ids=str)
 def test_an_archive_is_refused_as_its_folder_is(wrong: Case, tmp_path: Path) -> None:
     root = wrong.spoil(tmp_path / wrong.correct.name)
 
@@ -55,32 +50,9 @@ def test_each_rule_has_an_id_of_its_own() -> None:
     assert [name for name, count in Counter(RULES).items() if count > 1] == []
 
 
-def test_the_largest_version_is_the_largest_that_a_server_can_count_to(tmp_path: Path) -> None:
-    largest = case("", RESNET50, written(f"resnet50/{2**63 - 1}/model.onnx", b"weights"))
-
-    assert largest.problems(largest.spoil(tmp_path / "resnet50")) == []
-
-
-def test_an_older_release_takes_labels_outside_that_are_there(tmp_path: Path) -> None:
-    outside = said("resnet50", '"labels.txt"', '"../labels.txt"'), written("labels.txt", b"cat\n")
-    root = case("", RESNET50, *outside).spoil(tmp_path / "resnet50")
-
-    assert Server(release="25.09").problems(root) == []
-    assert [found.rule for found in Server(release="26.05").problems(root)] == ["label-outside"]
-
-
 def test_a_record_of_newer_tools_may_be_checked_for_what_is_known(tmp_path: Path) -> None:
     newer = built_for(release="99.01", gpu="Z9", plans={"bert/1/model.plan": {"gpu": "A10G"}})
     root = case("", BERT, newer).spoil(tmp_path / "bert")
 
     assert Server(release="25.09", gpu="A10G").problems(root) == []
     assert [found.rule for found in Server(release=None, gpu=None).problems(root)] == ["build-record"] * 2
-
-
-def test_every_gpu_has_a_release_that_supports_it() -> None:
-    def number(version: str) -> tuple[int, ...]:
-        return tuple(int(part) for part in version.split("."))
-
-    oldest = min(number(release.min_compute_capability) for release in RELEASES.values())
-
-    assert [gpu.name for gpu in GPUS.values() if number(gpu.compute_capability) < oldest] == []

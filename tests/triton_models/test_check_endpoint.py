@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.reported import reported
 from tests.triton_models.publishing_aws import endpoint, file_name, own_endpoints, write_manifest
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import INSTANCE_TYPES
@@ -73,21 +74,17 @@ def test_what_the_endpoint_would_refuse_is_reported(
     assert "m-1" in problem.where
 
 
-def test_every_model_that_does_not_fit_is_reported_at_once() -> None:
+def test_every_asked_model_is_compared_with_every_pool_of_an_endpoint() -> None:
+    pools = tuple(INSTANCE_TYPES[name] for name in ("ml.g5.2xlarge", "ml.g6.2xlarge"))
+    both = Endpoint(instance_types=pools, release=None, where="endpoint x")
     manifest = _manifest(a=_record(FOR_A10G), b=_record(WITHOUT_PLAN), c=_record(FOR_A10G))
 
-    with pytest.raises(FleetError) as caught:
-        check_endpoint(manifest, G6)
+    with reported(FITS.id, FITS.id) as problems:
+        check_endpoint(manifest, both)
 
-    assert [problem.where[:1] for problem in caught.value.problems] == ["a", "c"]
-
-
-def test_only_the_models_asked_for_are_compared() -> None:
-    manifest = _manifest(a=_record(FOR_A10G), b=_record(WITHOUT_PLAN))
-
+    assert [problem.where[:1] for problem in problems] == ["a", "c"]
+    assert problems[0].what == "a plan for A10G, and ml.g6.2xlarge has L4"
     assert check_endpoint(manifest, G6, models=["b"]).models == ("b",)
-    with pytest.raises(FleetError, match="unknown model 'd'"):
-        check_endpoint(manifest, G6, models=["d"])
 
 
 def test_a_model_that_nothing_is_known_about_is_named_and_passes() -> None:
@@ -97,31 +94,6 @@ def test_a_model_that_nothing_is_known_about_is_named_and_passes() -> None:
     assert list(fit.lines())[1] == "without a build record, so not compared: a"
 
 
-def test_every_pool_of_an_endpoint_has_to_fit() -> None:
-    both = Endpoint(
-        instance_types=(INSTANCE_TYPES["ml.g5.2xlarge"], INSTANCE_TYPES["ml.g6.2xlarge"]),
-        release=None,
-        where="endpoint x",
-    )
-
-    with pytest.raises(FleetError) as caught:
-        check_endpoint(_manifest(m=_record(FOR_A10G)), both)
-
-    assert [problem.what for problem in caught.value.problems] == [
-        "a plan for A10G, and ml.g6.2xlarge has L4"
-    ]
-
-
-def test_a_plan_of_another_gpu_of_the_same_compute_capability_is_named() -> None:
-    record = _record({"gpu": "L4", "release": "25.09", "tensorrt": "10.13.3.9"}, plans=("10.13.3.9",))
-    endpoint = planned(instance_type="ml.g6e.xlarge", release="25.09")
-
-    fit = check_endpoint(_manifest(m=record), endpoint)
-
-    assert fit.other_gpus == ("m",)
-    assert "TensorRT warns" in list(fit.lines())[-1]
-
-
 @pytest.fixture(scope="module")
 def sagemaker(aws: str) -> Iterator[Any]:
     with own_endpoints(aws) as made:
@@ -129,7 +101,6 @@ def sagemaker(aws: str) -> Iterator[Any]:
 
 
 def deploy(sagemaker: Any, name: str, *, image: str = IMAGE) -> str:
-    """An endpoint on an instance type that the small AWS takes."""
     endpoint(sagemaker, "s3://bucket/models/", name=name, image=image, instance_type="ml.p3.2xlarge")
     return name
 
@@ -141,10 +112,6 @@ def test_a_deployed_endpoint_says_itself_what_it_is(sagemaker: Any) -> None:
     assert endpoint.release is not None
     assert endpoint.release.name == "25.09"
     assert endpoint.where == "endpoint fleet (ml.p3.2xlarge, release 25.09)"
-
-
-def test_an_image_of_ones_own_leaves_the_release_open(sagemaker: Any) -> None:
-    assert deployed(deploy(sagemaker, "own", image="registry/triton:mine"), sagemaker).release is None
 
 
 def _arguments(repository: str, **given: Any) -> argparse.Namespace:
@@ -162,29 +129,22 @@ def repository(environment: pytest.MonkeyPatch, repository: str, s3: Any) -> str
     return repository
 
 
-def test_the_command_takes_an_endpoint_that_is_still_to_be_deployed(repository: str) -> None:
+def test_the_command_takes_an_endpoint_that_is_deployed_or_planned(repository: str, sagemaker: Any) -> None:
     planned = _arguments(repository, instance_type="ml.g5.2xlarge", release="25.09")
 
     assert list(check_endpoint_module.run(planned).lines()) == [
         "ml.g5.2xlarge with release 25.09: 1 model, each built for this target or without a plan"
     ]
-
-
-def test_the_command_takes_a_deployed_endpoint(repository: str, sagemaker: Any) -> None:
     with pytest.raises(FleetError, match=r"ml\.p3\.2xlarge has V100"):
         check_endpoint_module.run(_arguments(repository, endpoint=deploy(sagemaker, "deployed")))
+    for half in ({"release": "25.09"}, {"endpoint": "fleet", "release": "25.09"}):
+        with pytest.raises(FleetError, match="check-endpoint"):
+            check_endpoint_module.run(_arguments(repository, **half))
 
 
-def test_an_endpoint_that_does_not_exist_is_one_error(repository: str) -> None:
-    with pytest.raises(FleetError) as caught:
-        check_endpoint_module.run(_arguments(repository, endpoint="nowhere"))
+def test_a_plan_of_another_gpu_of_the_same_compute_capability_is_named() -> None:
+    record = _record({"gpu": "L4", "release": "25.09", "tensorrt": "10.13.3.9"}, plans=("10.13.3.9",))
+    fit = check_endpoint(_manifest(m=record), planned(instance_type="ml.g6e.xlarge", release="25.09"))
 
-    assert len(caught.value.problems) == 1
-
-
-@pytest.mark.parametrize("given", [{}, {"release": "25.09"}, {"endpoint": "fleet", "release": "25.09"}])
-def test_the_command_wants_either_an_endpoint_or_both_of_its_properties(
-    repository: str, given: dict[str, str]
-) -> None:
-    with pytest.raises(FleetError, match="check-endpoint"):
-        check_endpoint_module.run(_arguments(repository, **given))
+    assert fit.other_gpus == ("m",)
+    assert "TensorRT warns" in list(fit.lines())[-1]

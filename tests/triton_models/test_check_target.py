@@ -7,34 +7,25 @@ import os
 import re
 import shutil
 import struct
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.triton_models import check_case
-from tests.triton_models.config_strategies import messages
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from tests.triton_models.spoils import added, edited, having, streaming, without, written
-from triton_models.artifact.layout import Layout
 from triton_models.artifact.networks import read_plan_header
-from triton_models.artifact.pbtxt import plain, tensor, to_text, write_config
-from triton_models.check.check import check_layout, check_path
-from triton_models.check.target import MULTI_MODEL, PLAIN, SINGLE_MODEL, CheckTarget, target
+from triton_models.artifact.pbtxt import plain, tensor, write_config
+from triton_models.check.check import check_path
+from triton_models.check.target import PLAIN, CheckTarget, target
 from triton_models.cli.main import main
-from triton_models.facts.instances import GPUS
-from triton_models.facts.releases import RELEASES
 
 
 def plan(tensorrt: str) -> bytes:
-    """The beginning of a plan of that version of TensorRT."""
     return struct.pack("<II", 0x74727466, 0) + bytes(16) + bytes(map(int, tensorrt.split("."))) + b"engine"
 
 
 def write_plan(root: Path, *, tensorrt: str, record: dict[str, object] | None = None) -> Path:
-    """An artifact root with one plan."""
     config = plain(
         name="bert",
         backend="tensorrt",
@@ -74,15 +65,6 @@ def test_versions_are_compared_as_far_as_both_state_them(own: str, loads: bool) 
     assert header.loads_in("10.4.0") is loads
 
 
-def test_a_plan_is_checked_for_the_release_that_its_build_names(tmp_path: Path) -> None:
-    record = {"release": "25.09", "gpu": "A10G"}
-
-    assert rules(write_plan(tmp_path / "a", tensorrt="10.13.3.9", record=record), MULTI_MODEL) == set()
-    assert rules(write_plan(tmp_path / "b", tensorrt="10.9.0.34", record=record), MULTI_MODEL) == {
-        "plan-version"
-    }
-
-
 def test_a_plan_for_each_compute_capability_is_checked_too(tmp_path: Path) -> None:
     root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9")
     added("bert", "cc_model_filenames { key: '7.5' value: 't4.plan' }")(root)
@@ -119,39 +101,6 @@ def test_an_endpoint_may_complete_configurations(tmp_path: Path) -> None:
     assert run(root, endpoint_kind="multi-model", auto_complete=True) == set()
     (root / "resnet50/config.pbtxt").unlink()
     assert run(root, endpoint_kind="multi-model", auto_complete=True) == set()
-
-
-@pytest.mark.parametrize(
-    ("module", "last_without", "first_with"),
-    [("scipy", "25.12", "26.03"), ("partial_json_parser", "25.04", "25.06"), ("openai", "24.10", "24.12")],
-)
-def test_a_module_of_the_image_is_there_since_its_release(
-    module: str, last_without: str, first_with: str, tmp_path: Path
-) -> None:
-    root = write_plain(tmp_path / "repository")
-    having("resnet50", backend="python")(root)
-    write(root / "resnet50/1/model.py", f"import {module}\n".encode())
-
-    assert run(root, release=last_without) == {"python-import"}
-    assert run(root, release=first_with) == set()
-
-
-def test_what_a_build_made_is_checked_for_a_multi_model_endpoint(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "resnet50")
-    write_plain(root, name="other")
-    write(root / "build.json", b"{}")
-
-    assert run(root) == {"several-models"}
-    assert run(tar(root, tmp_path / "resnet50.tar.gz")) == {"several-models"}
-
-
-def test_a_model_of_another_name_is_pointed_to_the_option_that_accepts_it(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "resnet50")
-    having("resnet50", name="net")(root)
-    (problem,) = check_path(root, target=PLAIN)
-
-    assert "--endpoint-kind multi-model" in problem.fix
-    assert run(root, endpoint_kind="multi-model") == set()
 
 
 @pytest.mark.parametrize(
@@ -211,53 +160,33 @@ def test_a_plain_server_follows_links_wherever_they_lead(tmp_path: Path) -> None
     assert run(root, endpoint_kind="multi-model") == {"unpackable"}
 
 
-def test_a_name_that_no_configuration_can_say_is_passed_over(tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "repository")
-    (root / "resnet50" / os.fsdecode(b"\xff")).mkdir()
-
-    assert run(root) == set()
-    assert run(root, endpoint_kind="multi-model") == {"unpackable"}
-
-
-@given(message=messages(), other=messages(), wanted=st.sampled_from([PLAIN, MULTI_MODEL, SINGLE_MODEL]))
-def test_no_configuration_is_a_traceback(message, other, wanted: CheckTarget) -> None:
-    layout = Layout(
-        where="/models",
-        model="net",
-        files={"net/config.pbtxt": 1, "net/1/model.onnx": 1, "other/config.pbtxt": 1},
-        directories=frozenset({"net", "net/1", "other", "other/1"}),
-        texts={"net/config.pbtxt": to_text(message).encode(), "other/config.pbtxt": to_text(other).encode()},
-    )
-
-    for problem in check_layout(layout, target=replace(wanted, release=RELEASES["25.09"], gpu=GPUS["T4"])):
-        assert problem.rule
-        assert str(problem)
-
-
-def test_the_command_line_names_the_target(tmp_path: Path, capsys) -> None:
-    root = write_plan(tmp_path / "bert", tensorrt="10.9.0.34")
-
-    wanted = ["--release", "25.09", "--gpu", "A10G", "--endpoint-kind", "multi-model"]
-    assert main(["check", str(root), *wanted]) == 1
-    assert "plan-version" in capsys.readouterr().out
-    assert main(["check", str(root), "--release", "25.04"]) == 0
-
-
-def test_an_instance_type_says_the_gpu_and_how_many(tmp_path: Path, capsys) -> None:
+def test_the_command_line_names_the_target_of_which_an_instance_type_says_the_gpu_and_how_many(
+    tmp_path: Path, capsys
+) -> None:
     root = write_plan(tmp_path / "bert", tensorrt="10.13.3.9", record={"release": "25.09", "gpu": "A10G"})
     added("bert", "instance_group { gpus: 1 }")(root)
 
+    assert main(["check", str(root), "--release", "25.04", "--gpu", "A10G"]) == 1
+    assert "plan-version" in capsys.readouterr().out
     assert main(["check", str(root), "--instance-type", "ml.g5.12xlarge"]) == 0
     assert main(["check", str(root), "--instance-type", "ml.g4dn.xlarge"]) == 1
     assert {"instance-gpu", "plan-gpu"} <= set(re.findall(r"\[([a-z-]+)\]", capsys.readouterr().out))
 
 
-def test_every_model_of_a_repository_is_checked(tmp_path: Path) -> None:
-    for number in range(300):
-        write_plain(tmp_path, name=f"model{number}")
-    for number in (7, 250):
-        shutil.rmtree(tmp_path / f"model{number}" / "1")
+def test_a_plain_repository_may_name_models_as_it_likes_and_a_build_is_for_an_endpoint(
+    tmp_path: Path,
+) -> None:
+    root = write_plain(tmp_path / "resnet50")
+    (root / "resnet50" / os.fsdecode(b"\xff")).mkdir()
+    assert run(root) == set()
+    assert run(root, endpoint_kind="multi-model") == {"unpackable"}
 
-    found = check_path(tmp_path, target=PLAIN)
+    (root / "resnet50" / os.fsdecode(b"\xff")).rmdir()
+    having("resnet50", name="net")(root)
+    (problem,) = check_path(root, target=PLAIN)
+    assert "--endpoint-kind multi-model" in problem.fix
+    assert run(root, endpoint_kind="multi-model") == set()
 
-    assert [problem.what.split("'")[1] for problem in found] == ["model250", "model7"]
+    write_plain(root, name="other")
+    write(root / "build.json", b"{}")
+    assert run(root) == {"several-models"}

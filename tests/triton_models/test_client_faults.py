@@ -7,38 +7,37 @@ import json
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import Any
 
 import boto3
 import pytest
 
-from tests.triton_models.own_clock import OwnClock
 from tests.triton_models.scripted_server import (
     CUT,
     HANG,
     NOT_HTTP,
     ROW,
+    SHORT_S,
     TRICKLE,
     Request,
     ScriptedServer,
     Step,
+    World,
     answer,
     cut_short,
     error,
     manifest,
-    parameter,
     reply,
 )
+from triton_models.base.errors import FleetError
 from triton_models.client import Client, InvocationError
 
 ALIAS = "/fleet/endpoint"
 THREADS = 64
 
-# A test that waits for real gives a hang this long, in seconds, and the whole call no longer than that.
-SHORT_S, SOON_S = 0.4, 5.0
+SOON_S = 5.0
 
 UNKNOWN_MODEL = error(
     424,
@@ -48,12 +47,7 @@ UNKNOWN_MODEL = error(
 )
 PASSING = {
     "throttled": (error(400, "ThrottlingException", "Rate exceeded"), "throttled"),
-    "throttled without a word": (
-        reply(400, b'{"message": null}', x_amzn_errortype="ThrottlingException"),
-        "throttled",
-    ),
     "too many": (error(429, "TooManyRequestsException"), "throttled"),
-    "internal": (error(500, "InternalFailure"), "endpoint-failed"),
     "unavailable": (error(503, "ServiceUnavailable"), "endpoint-failed"),
     "dependency": (error(530, "InternalDependencyException"), "endpoint-failed"),
     "a page of a proxy": (
@@ -71,7 +65,6 @@ PASSING = {
     "unknown model": (UNKNOWN_MODEL, "model-unloaded"),
     "cut": (CUT, "no-answer"),
     "half a body": (cut_short(answer(), by=10), "no-answer"),
-    "half the headers": (Step(sends=b"HTTP/1.1 200 OK\r\nContent-Le", closes=True), "no-answer"),
     "not HTTP": (NOT_HTTP, "no-answer"),
 }
 LASTING = {
@@ -86,60 +79,6 @@ LASTING = {
     "a page": (reply(200, b"<html>", Content_Type="text/html"), "answer"),
     "an error": (reply(200, b'{"error": "it broke"}', Content_Type="application/json"), "answer-error"),
 }
-
-
-class World:
-    """The three services that a client asks, and clients of them."""
-
-    def __init__(self, open_until: ExitStack, session: boto3.Session) -> None:
-        self.runtime = open_until.enter_context(ScriptedServer(answer()))
-        self.s3 = open_until.enter_context(ScriptedServer(manifest(m="m-1111111111111111.tar.gz")))
-        self.ssm = open_until.enter_context(ScriptedServer(parameter("e")))
-        self.clock = OwnClock()
-        self._session = session
-
-    def exports(self) -> dict[str, str]:
-        return {
-            "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": self.runtime.url,
-            "AWS_ENDPOINT_URL_S3": self.s3.url,
-            "AWS_ENDPOINT_URL_SSM": self.ssm.url,
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_DEFAULT_REGION": "us-east-1",
-        }
-
-    def client(self, **given: Any) -> Client:
-        """A client whose clock moves by its waits alone, unless it is given another."""
-        where = {} if "alias" in given else {"endpoint_name": "e"}
-        return Client(
-            **{
-                "repository": "s3://bucket/models/",
-                "session": self._session,
-                "clock": self.clock,
-                **where,
-                **given,
-            }
-        )
-
-    def hurried(self, **given: Any) -> Client:
-        """A client with a real clock and little time."""
-        from triton_models.client import Clock
-
-        return self.client(clock=Clock(), deadline_s=SHORT_S, **given)
-
-
-@pytest.fixture(scope="module")
-def session() -> boto3.Session:
-    return boto3.Session()
-
-
-@pytest.fixture
-def world(session: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    with ExitStack() as open_until:
-        world = World(open_until, session)
-        for name, value in world.exports().items():
-            monkeypatch.setenv(name, value)
-        yield world
 
 
 def ask(client: Client, **given: Any) -> float:
@@ -177,9 +116,7 @@ def test_a_fault_that_passes_is_sent_again_and_given_up_after_three_attempts(
 
 
 @pytest.mark.parametrize("service", ["s3", "ssm"])
-@pytest.mark.parametrize(
-    "body", [b"", b"{}", b'{"message": null}', b"<Error><Code>AccessDenied</Code></Error>"]
-)
+@pytest.mark.parametrize("body", [b"", b'{"message": null}'])
 def test_a_look_up_may_be_refused_without_a_word(world: World, service: str, body: bytes) -> None:
     refusing: ScriptedServer = getattr(world, service)
     refusing.otherwise = reply(403, body, x_amzn_errortype="AccessDeniedException")
@@ -199,14 +136,6 @@ def test_a_fault_that_would_come_again_is_an_error_at_once(world: World, fault: 
     assert len(world.runtime.requests) == 1
 
 
-@pytest.mark.parametrize("faults", list(itertools.permutations(("cut", "unknown model", "a page"))))
-def test_a_lasting_fault_ends_the_call_wherever_it_comes(world: World, faults: tuple[str, ...]) -> None:
-    world.runtime.steps = [(LASTING | PASSING)[fault][0] for fault in faults]
-    error = failed(lambda: ask(world.client(attempts=5)))
-    assert rule_of(error) == "answer"
-    assert error.attempts == len(world.runtime.requests) == faults.index("a page") + 1
-
-
 def test_an_error_has_all_that_is_known(world: World) -> None:
     world.runtime.otherwise = error(
         424,
@@ -217,9 +146,6 @@ def test_an_error_has_all_that_is_known(world: World) -> None:
         LogStreamArn="arn:log",
     )
     raised = failed(lambda: ask(world.client()))
-    assert raised.model == "m"
-    assert raised.artifact == "m-1111111111111111.tar.gz"
-    assert raised.endpoint == "e"
     assert raised.attempts == 3
     assert raised.elapsed_s == pytest.approx(sum(world.clock.waited))
     assert (raised.code, raised.status, raised.message) == ("ModelError", 503, "no memory")
@@ -264,29 +190,6 @@ def test_an_endpoint_that_does_not_finish_its_answer_costs_no_more_than_the_dead
     assert len(world.runtime.requests) == 1
 
 
-def test_what_went_wrong_before_the_deadline_is_said(world: World) -> None:
-    world.runtime.steps = [error(503, "ServiceUnavailable", "come back")]
-    world.runtime.otherwise = HANG
-    raised = failed(lambda: ask(world.hurried(), deadline_s=3 * SHORT_S))
-    assert (rule_of(raised), raised.attempts) == ("deadline", 2)
-    assert (raised.status, raised.code, raised.message) == (503, "ServiceUnavailable", "come back")
-
-
-def test_a_call_may_have_a_deadline_of_its_own(world: World) -> None:
-    world.runtime.otherwise = error(429, "ModelNotReadyException")
-    client = world.client(deadline_s=360.0)
-    raised = failed(lambda: ask(client, deadline_s=10.0))
-    assert rule_of(raised) == "model-not-ready"
-    assert raised.elapsed_s <= 10.0
-
-
-def test_nothing_is_sent_after_the_deadline(world: World) -> None:
-    world.runtime.otherwise = CUT
-    raised = failed(lambda: ask(world.client(attempts=100, deadline_s=1.0)))
-    assert raised.elapsed_s <= 1.0
-    assert raised.attempts == len(world.runtime.requests) < 10
-
-
 def test_nothing_is_sent_if_resolving_took_all_the_time(world: World) -> None:
     def slowly(request: Request) -> Step:
         world.clock.tick(400.0)
@@ -314,8 +217,6 @@ def test_waiting_for_a_load_ends_with_its_limit(world: World) -> None:
 
 @pytest.mark.parametrize("given", [{"deadline_s": 0}, {"deadline_s": float("nan")}, {"attempts": 0}])
 def test_a_limit_must_be_positive(world: World, given: dict[str, Any]) -> None:
-    from triton_models.base.errors import FleetError
-
     with pytest.raises(FleetError, match="client-limit"):
         world.client(**given)
     with pytest.raises(FleetError, match="client-limit"):
@@ -380,15 +281,8 @@ def test_many_misspelt_names_do_not_read_the_manifest_for_each(world: World) -> 
     for number in range(100, 200):
         failed(lambda name=f"n{number}": client.infer(model=name, inputs=ROW))
     assert len(world.s3.requests) == 1 + 16 + 1
-
-
-def test_a_name_that_is_longer_than_any_artifacts_is_neither_looked_up_nor_kept(world: World) -> None:
-    client = world.client()
-    ask(client)
-    for name in ("a" * 201, "b" * 201, "c" * 201):
-        error = failed(lambda name=name: client.infer(model=name, inputs=ROW))
-        assert rule_of(error) == "unknown-model"
-    assert len(world.s3.requests) == 1
+    failed(lambda: client.infer(model="a" * 201, inputs=ROW))  # longer than any artifact's
+    assert len(world.s3.requests) == 1 + 16 + 1
 
 
 def test_a_misspelt_name_that_hangs_at_s3_stops_nobody_else(world: World) -> None:
@@ -486,3 +380,11 @@ def test_each_of_many_threads_gets_its_own_answer_through_faults(world: World) -
 
     with ThreadPoolExecutor(THREADS) as threads:
         assert list(threads.map(one, range(400))) == list(range(400))
+
+
+def test_what_went_wrong_before_the_deadline_is_said(world: World) -> None:
+    world.runtime.steps = [error(503, "ServiceUnavailable", "come back")]
+    world.runtime.otherwise = HANG
+    raised = failed(lambda: ask(world.hurried(), deadline_s=3 * SHORT_S))
+    assert (rule_of(raised), raised.attempts) == ("deadline", 2)
+    assert (raised.status, raised.code, raised.message) == (503, "ServiceUnavailable", "come back")

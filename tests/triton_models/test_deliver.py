@@ -10,7 +10,6 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +18,7 @@ import numpy as np
 import pytest
 
 from tests.triton_models.declared_models import declare
-from tests.triton_models.faulty_s3 import FaultyS3
-from tests.triton_models.publishing_aws import (
-    client,
-    consistent_manifest,
-    new_repository,
-    objects,
-    put,
-    stored,
-)
+from tests.triton_models.publishing_aws import consistent_manifest, new_repository, objects, put, stored
 from triton_models.artifact.pack.pack import pack
 from triton_models.base.encoding import BINARY_TYPE
 from triton_models.base.errors import FleetError
@@ -62,7 +53,6 @@ def models(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def delivery(tmp_path: Path, models: Path, repository: str) -> Delivery:
-    """Return a delivery to an empty repository, without a Triton server."""
     return delivery_to(repository, tmp_path)
 
 
@@ -87,18 +77,14 @@ class Mixed:
             declare(models, name, **given)
         declare(models, "taken")
         self.delivery = delivery_to(new_repository(s3), folder)
-        self.taken = self._take(pack(build("taken", output=folder, models=models), output=folder), s3)
+        taken = pack(build("taken", output=folder, models=models), output=folder)
+        put(taken.name, b"something else", self.delivery.repository, s3)
         self.names = ["good-1", *BROKEN, "missing", "good-2", "taken", "good-3"]
         self.place = folder / "results.json"
         with pytest.MonkeyPatch.context() as monkeypatch:
             let_hang_shortly(monkeypatch)
             self.results = deliver(self.names, self.delivery, place=Place(address=str(self.place)), s3=s3)
         self.of = {result.model: result for result in self.results.results}
-
-    def _take(self, artifact: Any, s3: Any) -> str:
-        """Let another object have the name of an artifact."""
-        put(artifact.name, b"something else", self.delivery.repository, s3)
-        return str(artifact.name)
 
 
 def let_hang_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,15 +108,22 @@ def test_what_is_broken_keeps_nothing_else_from_being_published(mixed, s3):
     assert [result.model for result in mixed.results.results] == mixed.names
     assert mixed.results.counts() == {"published": 3, "unchanged": 0, "failed": 8}
     assert mixed.results.exit_code == 1
-
-
-def test_a_published_model_is_reported_with_its_artifact(mixed, s3):
-    manifest = consistent_manifest(mixed.delivery.repository, s3)
     for name in GOOD:
         result = mixed.of[name]
         assert (result.status, result.step, result.problems) == ("published", "publish", ())
         assert result.artifact == manifest.target_model(name)
-        assert result.seconds > 0
+
+
+def test_the_document_and_the_logs_say_what_the_run_returned(mixed):
+    read = Results.from_json(mixed.place.read_bytes(), where="here")
+    assert read.finished
+    assert [replace(each, seconds=0) for each in read.results] == [
+        replace(each, seconds=0) for each in mixed.results.results
+    ]
+    log = Path(mixed.of["raises"].log)
+    assert log.parent == mixed.delivery.logs
+    assert "RuntimeError: no such layer" in log.read_text()
+    assert "job.root" not in log.read_text()  # that is another model's
 
 
 @pytest.mark.parametrize(
@@ -154,30 +147,6 @@ def test_a_broken_model_is_reported_with_the_step_and_the_reason(model, step, ru
     assert result.problems[0].fix
 
 
-def test_a_broken_model_has_a_log_with_the_line_that_failed(mixed):
-    log = Path(mixed.of["raises"].log)
-    assert log.parent == mixed.delivery.logs
-    assert "RuntimeError: no such layer" in log.read_text()
-    assert "job.root" not in log.read_text()  # that is another model's
-
-
-def test_the_document_says_what_the_run_returned(mixed):
-    read = Results.from_json(mixed.place.read_bytes(), where="here")
-    assert read.finished
-    assert [replace(each, seconds=0) for each in read.results] == [
-        replace(each, seconds=0) for each in mixed.results.results
-    ]
-
-
-def test_nothing_is_left_on_the_disk(delivery, models, s3, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "temporary").mkdir()
-    declare(models, "good")
-    declare(models, "crashes", body="os._exit(1)")
-    deliver(["good", "crashes"], delivery, s3=s3)
-    assert list((tmp_path / "temporary").iterdir()) == []
-
-
 def test_each_model_leaves_the_disk_as_soon_as_it_is_published_or_has_failed(
     delivery, models, s3, tmp_path, monkeypatch
 ):
@@ -197,25 +166,21 @@ def test_what_is_built_is_kept_where_it_is_asked_for(delivery, models, s3, tmp_p
 
 
 SPOILS = """
-import signal, warnings
-import numpy as np
+import signal
 import torch
 
 torch.nn.Linear.forward = lambda self, x: x
 torch.set_default_dtype(torch.float64)
-np.mean = lambda x: 7
-warnings.filterwarnings("error")
 signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 os.environ["SPOILT"] = "yes"
 os.chdir("/")
 """
 NOTES = """
-import signal, warnings
-import numpy as np
+import signal
 import torch
 
 layer = torch.nn.Linear(1, 1, bias=False)
-state = layer(torch.zeros(1)).dtype, layer.forward.__name__, float(np.mean([2])), warnings.filters[0][0]
+state = layer(torch.zeros(1)).dtype, layer.forward.__name__
 job.sources["state"] = f"{state} {signal.getsignal(signal.SIGUSR1)} {os.getcwd()} {os.environ.get('SPOILT')}"
 """
 
@@ -239,61 +204,17 @@ def test_what_is_published_already_is_unchanged(delivery, models, s3):
     assert Path(second.results[0].log).read_text().count("build ...") == 1  # the log is the last run's
 
 
-def test_a_publication_notes_what_the_build_depended_on(delivery, models, s3):
-    declare(models, "good")
-    deliver(["good"], delivery, s3=s3)
-    manifest = consistent_manifest(delivery.repository, s3)
-    record = manifest.models["good"].artifacts[manifest.target_model("good")]
-    assert sorted(record.inputs) == ["declaration", "hardware", "packages", "release", "tools"]
-
-
-def test_a_publication_comes_with_a_request_that_warms_the_model_up(delivery, models, s3):
+def test_a_publication_notes_its_inputs_and_has_a_request_that_warms_the_model_up(delivery, models, s3):
     declare(models, "good")
     deliver(["good"], delivery, s3=s3)
 
     ((_, record),) = consistent_manifest(delivery.repository, s3).models["good"].artifacts.items()
+    assert sorted(record.inputs) == ["declaration", "hardware", "packages", "release", "tools"]
     document = json.loads(stored(request_name(record.request), delivery.repository, s3))
     body = base64.b64decode(document["body"])
     size = int(document["content_type"].removeprefix(BINARY_TYPE))
     assert [(each["name"], each["shape"]) for each in json.loads(body[:size])["inputs"]] == [("X", [1])]
     assert np.frombuffer(body[size:], np.float32).tolist() == [1.5]
-
-
-def test_the_request_is_the_smallest_example(models):
-    inputs = {"X": np.zeros(4, np.float32)}
-    examples = [Example(name=str(size), inputs={"X": np.zeros(size, np.int8)}) for size in (900, 20, 400)]
-    build = load_build(declare(models, "good").parent.name, models)
-    sizes = {
-        name: len(example_request(replace(build, examples=lambda chosen=chosen: chosen)) or b"")
-        for name, chosen in {"all": examples, "smallest": [examples[1]], "none": []}.items()
-    }
-    assert sizes["all"] == sizes["smallest"] > 0
-    assert sizes["none"] == 0
-    sequence = [Example(name="s", inputs={name: each[None] for name, each in inputs.items()}, sequence=True)]
-    document = json.loads(example_request(replace(build, examples=lambda: sequence)) or b"")
-    assert b'"sequence_start": true' in base64.b64decode(document["body"])
-
-
-def test_a_model_that_s3_refuses_to_take_keeps_no_other_from_being_published(aws, s3, delivery, models):
-    for name in (*GOOD, "cursed"):
-        declare(models, name)
-    with FaultyS3(aws) as proxy:
-        proxy.faults = Cursed(proxy, "PUT cursed-")
-        results = deliver([*GOOD[:2], "cursed", GOOD[2]], delivery, s3=client(proxy.url))
-    assert [result.model for result in results.failed] == ["cursed"]
-    assert results.failed[0].problems[0].what == "S3 throttles the requests"
-    assert sorted(consistent_manifest(delivery.repository, s3).models) == list(GOOD)
-
-
-class Cursed(dict[int, Any]):
-    """Slow down, to every request that begins so."""
-
-    def __init__(self, proxy: FaultyS3, begin: str) -> None:
-        super().__init__()
-        self._proxy, self._begin = proxy, begin
-
-    def get(self, number: int, default: Any = None) -> Any:
-        return "slow down" if self._proxy.requests[number - 1].startswith(self._begin) else default
 
 
 def test_a_repository_that_cannot_be_read_is_reported_before_anything_is_made(delivery, models, s3, tmp_path):
@@ -306,72 +227,24 @@ def test_a_repository_that_cannot_be_read_is_reported_before_anything_is_made(de
     assert result.reason == "the bucket does not exist"
 
 
-def test_a_folder_of_logs_that_cannot_be_made_is_reported_first(delivery, models, s3, tmp_path):
-    declare(models, "good")
-    (tmp_path / "file").touch()
-    with pytest.raises(FleetError, match="unwritable"):
-        deliver(["good"], replace(delivery, logs=tmp_path / "file" / "logs"), s3=s3)
-
-
-def test_a_machine_without_a_triton_server_cannot_verify(delivery, models, s3, monkeypatch, tmp_path):
-    declare(models, "good")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("triton_models.deliver.verify.server.INSTALLED", tmp_path / "none")
-    with pytest.raises(FleetError, match="tritonserver not found"):
-        deliver(["good"], replace(delivery, verify=True), s3=s3)
-
-
-def test_results_that_cannot_be_written_are_reported_before_anything_is_made(delivery, models, s3, tmp_path):
-    declare(models, "good")
-    (tmp_path / "file").touch()
-    with pytest.raises(FleetError, match=r"Not a directory|File exists"):
-        deliver(["good"], delivery, place=Place(address=str(tmp_path / "file" / "results.json")), s3=s3)
-    assert objects(delivery.repository, s3) == set()
-
-
-def test_an_interrupted_run_publishes_what_was_ready_and_says_what_was_not(
-    delivery, models, s3, tmp_path, monkeypatch
-):
-    for name in ("one", "two", "three"):
-        declare(models, name)
-    place = Place(address=str(tmp_path / "results.json"))
-    interrupt_at(monkeypatch, "two", "build")
-    with pytest.raises(KeyboardInterrupt):
-        deliver(["one", "two", "three"], delivery, place=place, s3=s3)
-    assert list(consistent_manifest(delivery.repository, s3).models) == ["one"]
-    document = Results.from_json(place.read(), where="here")
-    assert not document.finished
-    assert [(each.status, each.step, rules(each)) for each in document.results] == [
-        ("published", "publish", []),
-        ("failed", "build", ["interrupted"]),
-        ("failed", "wait", ["not-reached"]),
-    ]
-
-
-def interrupt_at(monkeypatch: pytest.MonkeyPatch, model: str, step: str) -> None:
-    """Ctrl-C when a model comes to a step."""
-    real = Worker.do
-
-    def do(self: Any, *given: Any, name: str, on_step: Callable[[str], None], **more: Any) -> Any:
-        def interrupt(reported: str) -> None:
-            on_step(reported)
-            if (name, reported) == (model, step):
-                raise KeyboardInterrupt
-
-        return real(self, *given, name=name, on_step=interrupt, **more)
-
-    monkeypatch.setattr(Worker, "do", do)
-
-
 def rules(result: ModelResult) -> list[str]:
     return [problem.rule for problem in result.problems]
 
 
-def test_the_document_is_true_from_the_beginning_whatever_ends_the_run(delivery, models, s3, tmp_path):
-    declare(models, "good", body=f"(job.source / 'seen').write_text(open({str(tmp_path / 'v')!r}).read())")
-    deliver(["good"], delivery, place=Place(address=str(tmp_path / "v")), s3=s3)
-    before = Results.from_json((models / "good" / "seen").read_text(), where="here")
-    assert (before.finished, rules(before.results[0])) == (False, ["not-reached"])
+def test_what_a_run_cannot_do_without_is_reported_before_anything_is_made(
+    delivery, models, s3, monkeypatch, tmp_path
+):
+    declare(models, "good")
+    (tmp_path / "file").touch()
+    with pytest.raises(FleetError, match="unwritable"):
+        deliver(["good"], replace(delivery, logs=tmp_path / "file" / "logs"), s3=s3)
+    with pytest.raises(FleetError, match=r"Not a directory|File exists"):
+        deliver(["good"], delivery, place=Place(address=str(tmp_path / "file" / "results.json")), s3=s3)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("triton_models.deliver.verify.server.INSTALLED", tmp_path / "none")
+    with pytest.raises(FleetError, match="tritonserver not found"):
+        deliver(["good"], replace(delivery, verify=True), s3=s3)
+    assert objects(delivery.repository, s3) == set()
 
 
 def test_the_command_line_takes_it_all(environment, delivery, models, capsys):
@@ -458,3 +331,16 @@ def test_in_codebuild_the_log_is_the_builds_own(environment, delivery, models, s
     assert out == ""
     assert error.index("loud: build") < error.index("exporting") < error.index("loud: failed in build")
     assert not delivery.logs.exists()
+
+
+def test_the_request_is_the_smallest_example_if_there_is_one(models):
+    build = load_build(declare(models, "good").parent.name, models)
+
+    def size(*sizes: int) -> int:
+        chosen = [Example(name=str(each), inputs={"X": np.zeros(each, np.int8)}) for each in sizes]
+        return len(example_request(replace(build, examples=lambda: chosen)) or b"")
+
+    assert size(900, 20, 400) == size(20) > size() == 0
+    sequence = [Example(name="s", inputs={"X": np.zeros((1, 4), np.float32)}, sequence=True)]
+    document = json.loads(example_request(replace(build, examples=lambda: sequence)) or b"")
+    assert b'"sequence_start": true' in base64.b64decode(document["body"])

@@ -95,16 +95,6 @@ def test_an_error_that_nobody_foresaw_is_reported_and_publishing_goes_on():
     assert repository.published() == ["a"]
 
 
-def test_closing_waits_for_what_was_added():
-    repository = Repository()
-    repository.go_on.set()
-    publisher = Publisher(repository.publish, repository.report)
-    for number in range(20):
-        publisher.add(made(f"model-{number}"))
-    publisher.close()
-    assert len(repository.published()) == 20
-
-
 def test_making_waits_when_more_is_ready_than_the_disk_should_hold(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "_MOST_BYTES", 10)
     repository = Repository()

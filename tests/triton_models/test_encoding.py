@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +38,7 @@ def test_text_travels_as_bytes(text):
 
 
 def test_json_holds_everything_in_the_open():
+    assert encode({}, outputs=None, content="binary")[1] == JSON_TYPE  # nothing is in binary
     inputs = {"TEXT": np.array([["a"]]), "N": np.array([[1, 2]], dtype=np.int64)}
     body, kind = encode(inputs, outputs=["Y"], content="json")
     assert kind == "application/json"
@@ -95,13 +93,7 @@ def test_a_large_array_that_does_not_lie_in_order_is_sent_in_order(array: np.nda
     assert body[int(kind.removeprefix(BINARY_TYPE)) :] == array.tobytes()
 
 
-def test_a_request_without_inputs_is_json() -> None:
-    body, kind = encode({}, outputs=None, content="binary")
-    assert (json.loads(body)["inputs"], kind) == ([], JSON_TYPE)
-
-
 def binary(*outputs: dict[str, object], data: bytes = b"") -> tuple[bytes, str]:
-    """An answer with a header of these outputs, and what follows it."""
     header = json.dumps({"outputs": outputs}).encode()
     return header + data, f"{BINARY_TYPE}{len(header)}"
 
@@ -137,24 +129,16 @@ WHOLE = binary(output(), data=b"\0" * 8)
 GARBAGE = {
     "nothing": (b"", JSON_TYPE),
     "no content type": (b"\x00\xff", ""),
-    "a page": (b"<html></html>", "text/html"),
     "no text": (b"\xff\xfe", JSON_TYPE),
-    "a list": (b"[]", JSON_TYPE),
-    "a number": (b"5", JSON_TYPE),
     "no outputs": (b"{}", JSON_TYPE),
     "deep nesting": (b"[" * 200_000, JSON_TYPE),
-    "outputs that are a number": (b'{"outputs": 5}', JSON_TYPE),
     "an output without a name": (b'{"outputs": [{}]}', JSON_TYPE),
     "a header without a length": (WHOLE[0], BINARY_TYPE),
     "a header of a negative length": (WHOLE[0], f"{BINARY_TYPE}-1"),
-    "a header longer than the answer": (WHOLE[0], f"{BINARY_TYPE}10000"),
     "a header that is cut": (WHOLE[0], f"{BINARY_TYPE}10"),
-    "too few bytes": (WHOLE[0][:-1], WHOLE[1]),
     "too many bytes": (WHOLE[0] + b"\0", WHOLE[1]),
-    "no bytes": (WHOLE[0][:-8], WHOLE[1]),
     "another shape": binary(output(shape=[3]), data=b"\0" * 8),
     "a negative shape": binary(output(shape=[-1, -2]), data=b"\0" * 8),
-    "half an element": binary(output(size=7), data=b"\0" * 7),
     "a negative size": binary(output(shape=[0], size=-8), output(shape=[4], size=16), data=b"\0" * 8),
     "a size that is text": binary(output(size="8"), data=b"\0" * 8),
     "a type that does not exist": binary(output("FP5", [1]), data=b"\0" * 8),
@@ -180,19 +164,3 @@ def test_an_answer_that_is_cut_anywhere_is_an_error(data: st.DataObject) -> None
     cut = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(FleetError, match=r"\[answer\]"):
         decode(body[:cut], kind)
-
-
-def test_an_error_in_an_answer_is_an_error() -> None:
-    with pytest.raises(FleetError) as caught:
-        decode(b'{"error": "it broke"}', JSON_TYPE)
-    (problem,) = caught.value.problems
-    assert (problem.rule, problem.what) == ("answer-error", "it broke")
-
-
-def test_encoding_does_not_load_a_client_of_http() -> None:
-    script = (
-        "import sys, numpy; from triton_models.client import encode;"
-        "encode({'X': numpy.zeros(1)}, outputs=None, content='binary'); assert 'gevent' not in sys.modules"
-    )
-    models = Path(__file__).parents[2] / "model_builds"
-    subprocess.run([sys.executable, "-c", script], cwd=models, check=True)

@@ -92,30 +92,6 @@ def test_a_plain_model_has_no_environment_beside_it(tmp_path: Path, view: View) 
     assert found == "stray-directory: a folder 'environment' next to a plain model"
 
 
-def test_numpy_2_is_refused_before_release_24_12(root: Path, view: View) -> None:
-    shutil.rmtree(root / PYTHON / NAME)
-    write_environment(root / PYTHON / NAME, python="3.10", numpy="2.2.6")
-
-    assert list(problems(view(root), release="24.10")) == [
-        "environment-numpy: NumPy 2 in the environment 'minilm_pooling/environment'"
-    ]
-
-
-def test_the_problem_of_a_shared_environment_is_reported_once(root: Path) -> None:
-    (root / PYTHON / NAME).rename(root / NAME)
-    for step in ("minilm_tokenizer", PYTHON):
-        name(root / step, SHARED)
-    (root / NAME / "bin/python3").unlink()
-
-    assert list(problems(root)) == ["environment-files: no bin/python3 in the environment 'environment'"]
-
-
-def test_a_server_of_ones_own_may_have_more_shared_memory(root: Path) -> None:
-    said(PYTHON, "count: 1", "count: 1000")(root)
-
-    assert check_path(root, target=target(release="25.09")) == []
-
-
 @pytest.mark.parametrize(
     ("python", "numpy", "release", "found"),
     [

@@ -17,8 +17,6 @@ CONNECTIONS = (
     urllib3.exceptions.SSLError("cut"),
     urllib3.exceptions.IncompleteRead(1, 2),
     aws.ReadTimeoutError(endpoint_url="u"),
-    aws.ConnectTimeoutError(endpoint_url="u"),
-    aws.ConnectionClosedError(endpoint_url="u"),
     aws.EndpointConnectionError(endpoint_url="u"),
     aws.ResponseStreamingError(error="e"),
     aws.IncompleteReadError(actual_bytes=1, expected_bytes=2),
@@ -31,12 +29,6 @@ def test_a_connection_that_fails_is_tried_again(error: Exception) -> None:
     failure = failure_of(error)
     assert failure is not None
     assert (failure.rule, failure.again, failure.code) == ("no-answer", Again.SOON, type(error).__name__)
-
-
-def test_what_the_sdk_does_not_send_is_not_tried_again() -> None:
-    failure = failure_of(aws.NoCredentialsError())
-    assert failure is not None
-    assert (failure.rule, failure.again) == ("invoke", Again.NO)
 
 
 def test_a_mistake_of_a_program_is_no_failure() -> None:
@@ -54,7 +46,6 @@ SOON, LOADING = failure(Again.SOON), failure(Again.WHEN_LOADED)
 
 
 def pauses(failed: Failure, *, attempts: int = 3, load_s: float = 360.0, deadline_s: float) -> list[float]:
-    """All pauses of a call that fails until it is given up."""
     clock = OwnClock()
     retries = Retries(attempts=attempts, load_limit_s=load_s, deadline=Deadline(deadline_s, clock))
     while (pause := retries.pause(failed)) is not None:
@@ -62,25 +53,11 @@ def pauses(failed: Failure, *, attempts: int = 3, load_s: float = 360.0, deadlin
     return clock.waited
 
 
-@pytest.mark.parametrize("attempts", [1, 2, 3, 10])
-def test_there_is_a_pause_between_attempts_and_none_after_the_last(attempts: int) -> None:
-    assert len(pauses(SOON, attempts=attempts, deadline_s=360.0)) == attempts - 1
-
-
 def test_pauses_double_up_to_five_seconds() -> None:
     for pause, at_most in zip(
         pauses(SOON, attempts=8, deadline_s=360.0), [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0], strict=True
     ):
         assert at_most / 2 <= pause <= at_most
-
-
-def test_two_clients_do_not_come_back_together() -> None:
-    assert pauses(SOON, deadline_s=360.0) != pauses(SOON, deadline_s=360.0)
-
-
-@pytest.mark.parametrize("again", [Again.NO, Again.ELSEWHERE])
-def test_what_would_fail_again_has_no_pause(again: Again) -> None:
-    assert pauses(failure(again), deadline_s=360.0) == []
 
 
 @pytest.mark.parametrize("deadline_s", [0.01, 0.25, 1.0, 7.0])

@@ -7,7 +7,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -32,7 +31,6 @@ SHARED = (
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository as it is written."""
     begin(tmp_path / "search", name="Search", models=["minilm", "resnet50"])
     return tmp_path / "search"
 
@@ -65,18 +63,14 @@ def test_the_settings_are_those_of_this_repository_but_for_name_and_models(repos
     assert json.loads((repository / "cdk.json").read_text()) == document
 
 
-def test_the_models_that_were_asked_for_are_copied_without_leftovers(repository: Path) -> None:
-    models = repository / "model_builds" / "models"
-
-    assert sorted(path.name for path in models.iterdir()) == ["minilm", "resnet50"]
-    assert not list(models.rglob("__pycache__"))
-
-
 def test_no_placeholder_is_left_and_the_toolkit_is_not_copied(repository: Path) -> None:
     words = (b"@NAME@", b"@VERSION@", b"@MODEL@")
 
     assert [n for n, content in contents(repository).items() if any(each in content for each in words)] == []
     assert not (repository / "model_builds" / "triton_models").exists()
+    models = repository / "model_builds" / "models"
+    assert sorted(path.name for path in models.iterdir()) == ["minilm", "resnet50"]
+    assert not list(models.rglob("__pycache__"))
 
 
 def test_every_model_of_this_repository_can_be_a_beginning(tmp_path: Path) -> None:
@@ -146,44 +140,7 @@ def test_the_wheels_in_a_repository_are_pinned_on_a_persons_machine_and_never_in
     ]
 
 
-def test_make_says_where_the_wheels_go_that_no_index_has(
-    make: Callable[..., subprocess.CompletedProcess[str]],
-) -> None:
-    ended = make("rehearse")
-
-    assert ended.returncode == 2
-    assert "mkdir -p wheels && cp PATH/*.whl wheels/" in ended.stderr
-
-
-def test_the_first_use_says_how_much_it_installs_as_here(repository: Path) -> None:
-    said = re.findall(r"^\t@echo .* GB .*", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-
-    assert len(said) == 1
-    assert re.findall(r"^\t@echo .* GB .*", (repository / "Makefile").read_text(), flags=re.MULTILINE) == said
-
-
-@pytest.mark.parametrize(
-    ("models", "said"), [(["minilm"], " model minilm"), (["minilm", "resnet50"], " models ")]
-)
-def test_the_end_of_init_names_its_models_and_the_wheels(
-    models: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["init", str(tmp_path / "a b"), *models]) == 0
-    first, then, before = capsys.readouterr().out.splitlines()
-    assert said in first
-    assert f"`cd '{tmp_path}/a b'`" in then
-    assert "`wheels/`" in before
-
-
-def test_a_folder_with_files_is_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-
-    with reported("init-folder"):
-        begin(tmp_path, name="Search", models=["minilm"])
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
-@pytest.mark.parametrize("name", ["日本", "modèles", "日本_a", "..-_"])
+@pytest.mark.parametrize("name", ["日本", "..-_"])
 def test_a_folder_whose_name_makes_no_name_of_a_fleet_needs_one(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -196,25 +153,14 @@ def test_a_folder_whose_name_makes_no_name_of_a_fleet_needs_one(
     assert main(["init", folder, "--name", "Search"]) == 0
 
 
-@pytest.mark.parametrize("name", ["q\nz", "q\x1bz/repository"])
-def test_a_folder_with_control_characters_is_refused(name: str, tmp_path: Path) -> None:
-    with reported("init-folder"):
-        begin(tmp_path / name, name="Search", models=["minilm"])
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
 
     with reported("init-folder", "fleet-name", "unknown-model"):
         begin(tmp_path, name="1x", models=["minlm"])
-
-
-def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
-    (tmp_path / "search").mkdir()
-    begin(tmp_path / "search", name="Search", models=["minilm"])
-
-    assert (tmp_path / "search" / "app.py").is_file()
+    with reported("init-folder"):
+        begin(tmp_path / "q\nz", name="Search", models=["minilm"])
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_a_failure_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,26 +174,18 @@ def test_a_failure_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_same_version_has_nothing_to_change(repository: Path) -> None:
-    found = upgrade(repository)
-
-    assert (found.replaced, found.edited) == ({}, {})
-
-
 @pytest.mark.usefixtures("newer")
-def test_an_upgrade_is_shown_and_changes_nothing(repository: Path) -> None:
+def test_an_upgrade_is_shown_and_then_writes_what_was_neither_edited_nor_deleted(repository: Path) -> None:
+    (repository / "cdk.json").write_text("{}")
+    (repository / "README.md").unlink()
     before = contents(repository)
     found = upgrade(repository)
-
     assert set(found.replaced) == {"Makefile", "more.txt", "requirements.txt"}
     assert "+all:" in found.replaced["Makefile"]
     assert contents(repository) == before
 
-
-@pytest.mark.usefixtures("newer")
-def test_an_upgrade_writes_what_was_not_edited(repository: Path) -> None:
-    (repository / "cdk.json").write_text("{}")
     upgrade(repository, write=True)
+    assert not (repository / "README.md").exists()
 
     assert (repository / "Makefile").read_text() == "all:\n"
     assert (repository / "more.txt").read_text() == "more\n"
@@ -268,7 +206,7 @@ def test_a_file_that_init_did_not_write_is_never_written_and_is_shown_again(
 
 
 @pytest.mark.usefixtures("newer")
-@pytest.mark.parametrize("written", range(5))
+@pytest.mark.parametrize("written", range(4))
 def test_an_upgrade_that_was_interrupted_is_finished_by_the_next(
     written: int, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,31 +230,9 @@ def test_an_upgrade_that_was_interrupted_is_finished_by_the_next(
     assert (repository / "README.md").read_text() == "mine\n"
 
 
-@pytest.mark.usefixtures("newer")
-def test_a_deleted_file_is_not_brought_back(repository: Path) -> None:
-    (repository / "Makefile").unlink()
-    upgrade(repository, write=True)
-
-    assert not (repository / "Makefile").exists()
-
-
-RECORDED = {"version": "1", "name": "Search", "models": ["minilm"], "files": {"Makefile": "0"}}
-DAMAGED = [
-    {"models": []},
-    {"models": [3]},
-    {"models": {"minilm": 1}},
-    {"files": []},
-    {"files": {"Makefile": None}},
-    {"name": 3},
-    {"name": 'Search"\nimport os'},
-    {"version": None},
-]
-
-
 @pytest.mark.parametrize(
     "record",
-    [None, "", "[]", "{}", "[" * 100_000, *(json.dumps({**RECORDED, **damage}) for damage in DAMAGED)],
-    ids=lambda record: str(record)[:60],
+    [None, "[]", '{"version": "1", "name": "Search"\nimport os", "models": ["minilm"], "files": {}}'],
 )
 def test_a_folder_that_init_did_not_write_is_refused(record: str | None, tmp_path: Path) -> None:
     if record is not None:

@@ -74,13 +74,8 @@ def test_what_takes_a_files_place_meanwhile_is_not_packed(
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda weights: os.truncate(weights, 0),
-        lambda weights: os.truncate(weights, 3 << 20),
-        lambda weights: os.truncate(weights, 5 << 20),
-        lambda weights: weights.write_bytes(os.urandom(4 << 20)),
-    ],
-    ids=["emptied", "shortened", "lengthened", "written anew"],
+    [lambda weights: os.truncate(weights, 3 << 20), lambda weights: weights.write_bytes(os.urandom(4 << 20))],
+    ids=["shortened", "written anew"],
 )
 def test_a_file_that_changes_half_way_gives_no_artifact(
     change: Callable[[Path], object], tmp_path: Path, monkeypatch
@@ -115,10 +110,3 @@ def test_a_configuration_that_changes_meanwhile_is_packed_as_it_was_checked(
     artifact = pack(root, output=tmp_path / "out")
 
     assert read_layout(artifact.path).texts["resnet50/config.pbtxt"] == checked
-
-
-def test_a_model_behind_a_link_is_packed(tmp_path: Path) -> None:
-    write_plain(tmp_path / "there" / "m")
-    (tmp_path / "m").symlink_to(tmp_path / "there" / "m")
-
-    assert pack(tmp_path / "m", output=tmp_path / "out").model == "m"

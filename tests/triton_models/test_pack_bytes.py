@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import random
 import subprocess
 import tarfile
@@ -22,7 +21,6 @@ from tests.triton_models.model_folders import write, write_ensemble, write_plain
 from triton_models.artifact.pack import stream
 from triton_models.artifact.pack.content import InMemory
 from triton_models.artifact.pack.pack import Artifact, pack
-from triton_models.artifact.pack.stream import repeated
 from triton_models.base.errors import FleetError
 
 MEGABYTE = 1 << 20
@@ -54,19 +52,6 @@ def test_the_bytes_are_these_on_every_machine_and_with_every_python(tmp_path: Pa
     assert artifact.sha256 == "5cb1ddbd36e18949340acf4f460b5a3a51c3a4e8768af309021e88bfb3aef38c"
 
 
-def test_weights_are_packed_without_a_compression_library(tmp_path: Path, monkeypatch) -> None:
-    root = write_ensemble(tmp_path / "minilm")
-    write(root / "minilm_encoder" / "1" / "model.onnx", _weights(3 * MEGABYTE))
-    write(root / "minilm_tokenizer" / "1" / "tokenizer.json", TEXT[: MEGABYTE // 2])
-
-    def fail(*_: object) -> bytes:
-        raise AssertionError("compressed")
-
-    monkeypatch.setattr(stream, "compressed", fail)
-
-    assert _comment(pack(root, output=tmp_path / "out").path) == b""
-
-
 def test_what_saves_a_megabyte_is_compressed_and_the_digest_covers_by_what(
     tmp_path: Path, monkeypatch
 ) -> None:
@@ -82,18 +67,6 @@ def test_what_saves_a_megabyte_is_compressed_and_the_digest_covers_by_what(
 
     monkeypatch.setattr("triton_models.artifact.pack.stream.COMPRESSOR", "zlib 9, level 4")
     assert pack(root, output=tmp_path / "out").digest != artifact.digest
-
-
-@pytest.mark.parametrize("size", [0, 1, 511, 512, 65534, 65535, 65536, 16 * 65535, 16 * 65535 + 1, 2 << 20])
-def test_every_size_comes_back(size: int, tmp_path: Path) -> None:
-    root = write_plain(tmp_path / "m")
-    content = _weights(size, seed=size)
-    write(root / "resnet50" / "1" / "model.onnx", content)
-
-    with tarfile.open(pack(root, output=tmp_path / "out").path) as archive:
-        back = archive.extractfile("resnet50/1/model.onnx")
-        assert back is not None
-        assert back.read() == content
 
 
 def test_gnu_tar_and_gzip_take_it_without_a_word(tmp_path: Path) -> None:
@@ -200,31 +173,6 @@ def test_an_archive_is_published_only_with_the_gzip_header_of_fleet_pack(
 
 
 # The choice
-
-
-@pytest.mark.parametrize(
-    ("content", "share"),
-    [
-        (b"", 0.0),
-        (b"abc", 0.0),
-        (bytes(100_000), 1.0),
-        (_weights(100_000), 0.0),
-        (json.dumps({f"token {i}": i for i in range(5000)}).encode(), 0.8),
-    ],
-)
-def test_the_share_of_what_was_there_before(content: bytes, share: float) -> None:
-    assert repeated(InMemory(content)) == pytest.approx(share, abs=0.15)
-
-
-def test_half_precision_weights_are_not_worth_compressing() -> None:
-    # sign and exponent of a normal distribution take few values, and deflate gains 8 % by that
-    chance = random.Random(0)  # noqa: S311
-    weights = b"".join(
-        bytes((chance.randrange(256), chance.choice((0x21, 0x22, 0xA1, 0xA2, 0x25)))) for _ in range(100_000)
-    )
-
-    assert len(zlib.compress(weights)) < 0.8 * len(weights)
-    assert repeated(InMemory(weights)) < 0.3
 
 
 # Serialized DALI pipelines

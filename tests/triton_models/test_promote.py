@@ -9,7 +9,7 @@ import os
 import random
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -33,7 +33,6 @@ from tests.triton_models.publishing_aws import (
     new_repository,
     objects,
     put,
-    small_aws,
     stored,
     write_manifest,
 )
@@ -66,7 +65,6 @@ class Stages:
     large: Artifact
 
     def promote(self, *models: str, s3: Any = None, source_s3: Any = None, **more: Any) -> Promoted:
-        """Promote from staging to production."""
         return promote(
             list(models) or None,
             source=self.staging,
@@ -79,21 +77,12 @@ class Stages:
         )
 
     def current(self) -> dict[str, str]:
-        """Return what each name refers to in production, after reading every object there."""
         manifest = consistent_manifest(self.production, self.s3)
         return {name: manifest.target_model(name) for name in manifest.models}
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """The address of a small AWS."""
-    with small_aws() as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Artifact], Artifact]:
-    """The artifacts."""
     folder = tmp_path_factory.mktemp("artifacts")
     noise = random.Random(1).randbytes(9000)  # noqa: S311 -- it does not compress, and is always the same
     small = [artifact(folder, name="small", weights=weights) for weights in (b"first", b"second")]
@@ -102,14 +91,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Artifact], Arti
 
 
 @pytest.fixture
-def stages(url: str, made: tuple[list[Artifact], Artifact]) -> Stages:
-    """Two new stages."""
-    return new_stages(url, made)
+def stages(aws: str, made: tuple[list[Artifact], Artifact]) -> Stages:
+    return new_stages(aws, made)
 
 
-def new_stages(url: str, made: tuple[list[Artifact], Artifact]) -> Stages:
+def new_stages(aws: str, made: tuple[list[Artifact], Artifact]) -> Stages:
     """Staging with the newer artifacts, and production with the older one of the small model."""
-    s3, (small, large) = client(url), made
+    s3, (small, large) = client(aws), made
     stages = Stages(
         s3=s3, staging=new_repository(s3), production=new_repository(s3), small=small, large=large
     )
@@ -119,31 +107,19 @@ def new_stages(url: str, made: tuple[list[Artifact], Artifact]) -> Stages:
     return stages
 
 
-@pytest.fixture(scope="module")
-def sagemaker(url: str) -> Any:
-    """A client without endpoints and models."""
-    return client(url, "sagemaker")
-
-
 def rules(stages: Stages, *models: str, **more: Any) -> list[str]:
-    """Return the rules of the problems of a promotion."""
     with pytest.raises(FleetError) as caught:
         stages.promote(*models, **more)
     return [problem.rule for problem in caught.value.problems]
 
 
-def test_the_bytes_are_those_of_the_source(stages: Stages) -> None:
+def test_bytes_record_and_request_are_those_of_the_source(stages: Stages) -> None:
     stages.promote("small", "large")
 
     for each in (stages.small[1], stages.large):
         name = each.name
         assert stored(name, stages.production, stages.s3) == stored(name, stages.staging, stages.s3)
     assert stages.current() == {"small": stages.small[1].name, "large": stages.large.name}
-
-
-def test_the_record_and_its_documents_come_along(stages: Stages) -> None:
-    stages.promote()
-
     before, after = (
         consistent_manifest(url, stages.s3).models["large"] for url in (stages.staging, stages.production)
     )
@@ -153,43 +129,18 @@ def test_the_record_and_its_documents_come_along(stages: Stages) -> None:
     assert {request_name(record.request)} < objects(stages.production, stages.s3)
 
 
-def test_history_says_from_where_and_by_whom(stages: Stages) -> None:
-    stages.promote("small")
+def test_only_the_named_models_move_and_history_says_from_where_and_by_whom(stages: Stages) -> None:
+    done = stages.promote("small")
 
-    history = consistent_manifest(stages.production, stages.s3).models["small"].history
-    assert [(change.how, change.by) for change in history] == [
+    assert [(each.model, each.before) for each in done.promotions] == [("small", stages.small[0].name)]
+    models = consistent_manifest(stages.production, stages.s3).models
+    assert set(models) == {"small"}
+    assert [(change.how, change.by) for change in models["small"].history] == [
         ("publish", "earlier"),
         ("publish", f"ann, from {stages.staging}"),
     ]
     undone = rollback("small", repository=stages.production, s3=stages.s3)
     assert undone.moved[0].current == stages.small[0].name
-
-
-def test_only_the_named_models_move(stages: Stages) -> None:
-    done = stages.promote("small")
-
-    assert [(each.model, each.before) for each in done.promotions] == [("small", stages.small[0].name)]
-    assert set(stages.current()) == {"small"}
-
-
-def test_what_is_current_in_the_source_is_promoted_after_a_rollback(stages: Stages) -> None:
-    rollback("small", repository=stages.staging, s3=stages.s3)
-
-    done = stages.promote("small")
-
-    assert done.copied == ()
-    assert stages.current()["small"] == stages.small[0].name
-
-
-def test_a_second_promotion_changes_nothing(stages: Stages) -> None:
-    stages.promote()
-    before = stored("manifest.json", stages.production, stages.s3)
-
-    done = stages.promote()
-
-    assert done.copied == ()
-    assert stored("manifest.json", stages.production, stages.s3) == before
-    assert all("already there, unchanged" in line for line in done.lines())
 
 
 def test_each_target_gets_what_it_has_in_the_source(stages: Stages) -> None:
@@ -201,24 +152,25 @@ def test_each_target_gets_what_it_has_in_the_source(stages: Stages) -> None:
         assert model.current == {ANY: stages.small[1].name, A10G: stages.small[0].name}
     assert len(model.history) == 3
 
-
-def test_a_target_alone_can_be_promoted(stages: Stages) -> None:
-    stages.promote("small", target=A10G)
-
+    stages.promote("small", target=T4)  # alone
     model = consistent_manifest(stages.production, stages.s3).models["small"]
-    assert model.current == {ANY: stages.small[0].name, A10G: stages.small[1].name}
+    assert model.current[T4] == stages.small[1].name
 
 
-def test_a_dry_run_lists_and_changes_nothing(stages: Stages) -> None:
-    before = objects(stages.production, stages.s3), stored("manifest.json", stages.production, stages.s3)
+def test_a_dry_run_lists_and_changes_nothing_as_a_second_promotion_does(stages: Stages) -> None:
+    def state() -> tuple[set[str], bytes]:
+        return objects(stages.production, stages.s3), stored("manifest.json", stages.production, stages.s3)
 
-    done = stages.promote(dry_run=True)
+    before = state()
+    assert set(stages.promote(dry_run=True).copied) == {stages.small[1].name, stages.large.name}
+    assert state() == before
 
-    assert set(done.copied) == {stages.small[1].name, stages.large.name}
-    assert (
-        objects(stages.production, stages.s3),
-        stored("manifest.json", stages.production, stages.s3),
-    ) == before
+    stages.promote()
+    before = state()
+    done = stages.promote()
+    assert done.copied == ()
+    assert state() == before
+    assert all("already there, unchanged" in line for line in done.lines())
 
 
 def test_more_than_fits_on_the_disk_at_a_time_goes_in_batches(
@@ -243,15 +195,12 @@ def test_a_repository_is_not_promoted_to_itself(stages: Stages) -> None:
 
 
 def test_an_empty_source_has_nothing_to_promote(stages: Stages) -> None:
-    empty = Stages(stages.s3, new_repository(stages.s3), stages.production, stages.small, stages.large)
-
-    assert rules(empty) == ["nothing-to-promote"]
+    assert rules(replace(stages, staging=new_repository(stages.s3))) == ["nothing-to-promote"]
 
 
 @pytest.mark.parametrize("side", ["staging", "production"])
 def test_a_bucket_that_does_not_exist_is_named_before_anything_is_written(stages: Stages, side: str) -> None:
-    urls = {"staging": stages.staging, "production": stages.production, side: "s3://no-such-bucket/models/"}
-    other = Stages(stages.s3, urls["staging"], urls["production"], stages.small, stages.large)
+    other = replace(stages, **{side: "s3://no-such-bucket/models/"})
     before = objects(stages.production, stages.s3)
 
     with pytest.raises(FleetError) as caught:
@@ -269,7 +218,7 @@ def test_an_object_that_is_gone_or_changed_in_the_source_is_not_promoted(stages:
     assert stages.current() == {"small": stages.small[0].name}
 
 
-def rewrite(stages: Stages, change: Callable[[dict[str, Any]], None]) -> None:
+def rewrite(stages: Stages, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the manifest of staging, as whoever may write it can."""
     document = json.loads(stored("manifest.json", stages.staging, stages.s3))
     change(document["models"])
@@ -284,43 +233,22 @@ def test_a_portable_artifact_is_refused_where_gpus_serve(stages: Stages) -> None
     assert stages.promote("large", portable=True).copied == (name,)
 
 
-@pytest.mark.parametrize("field", ["request", "sha256", "name"])
-@pytest.mark.parametrize("value", ["/{outside}", "../../{outside}", "a/../{outside}", "\0", "0" * 64])
-def test_a_manifest_writes_no_file_outside_and_promotes_nothing(
-    field: str, value: str, stages: Stages, tmp_path: Path
-) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("as it was")
-    said = value.format(outside=str(victim).lstrip("/"))
+def test_a_request_that_is_not_the_one_of_its_digest_is_left_out(stages: Stages) -> None:
+    said = "0" * 64
+    put(request_name(said), b"attack", stages.staging, stages.s3)
+    rewrite(stages, lambda models: models["large"]["artifacts"][stages.large.name].update(request=said))
 
-    def change(models: dict[str, Any]) -> None:
-        model = models["large"]
-        record = model["artifacts"].pop(stages.large.name)
-        if field == "name":
-            model["current"] = {"any": said}
-        model["artifacts"][said if field == "name" else stages.large.name] = record | {field: said}
+    stages.promote("large")
 
-    name = {"request": request_name}.get(field, str)
-    put(name(said), b"attack", stages.staging, stages.s3)
-    rewrite(stages, change)
-    before = objects(stages.production, stages.s3)
-    if field == "request" and value == "0" * 64:  # not the object's digest: it is left out
-        stages.promote("large")
-        assert name(said) not in objects(stages.production, stages.s3)
-    else:
-        assert rules(stages) == ["manifest-record"]
-        assert objects(stages.production, stages.s3) == before
-    assert [each.name for each in tmp_path.iterdir()] == ["victim"]
-    assert victim.read_text() == "as it was"
-    assert "small" in [each.model for each in stages.promote("small").promotions]
+    assert request_name(said) not in objects(stages.production, stages.s3)
 
 
 @settings(max_examples=300 if os.environ.get("FLEET_FUZZ") == "1" else 10, deadline=None)
 @given(st.data())
 def test_whatever_a_manifest_says_each_verb_ends_with_a_result_or_an_error_and_touches_nothing_else(
-    url: str, made: tuple[list[Artifact], Artifact], sagemaker: Any, data: st.DataObject
+    aws: str, made: tuple[list[Artifact], Artifact], data: st.DataObject
 ) -> None:
-    stages = new_stages(url, made)
+    stages, sagemaker = new_stages(aws, made), client(aws, "sagemaker")
     staging: dict[str, Any] = {"repository": stages.staging, "s3": stages.s3}
     document = json.loads(stored("manifest.json", stages.staging, stages.s3))
     path = data.draw(st.sampled_from([each for each in places(document) if each[0] != "version"]))
@@ -350,16 +278,16 @@ def test_whatever_a_manifest_says_each_verb_ends_with_a_result_or_an_error_and_t
 
 
 def _tested(stages: Stages, *artifacts: Artifact, **more: Any) -> ArtifactsTested:
-    """The file of `fleet smoke --tested` on staging."""
     digests = {each.model: each.sha256 for each in artifacts}
     said = {"repository": stages.staging, "target": A10G, "artifacts": digests, "passed": True}
     return ArtifactsTested(**{**said, **more})
 
 
-def test_only_the_tested_artifacts_are_promoted(stages: Stages) -> None:
+def test_only_the_tested_artifacts_are_promoted(stages: Stages, tmp_path: Path) -> None:
     publish([stages.small[0]], repository=stages.staging, s3=stages.s3, target=T4)
+    _tested(stages, stages.small[1]).write(tmp_path / "tested.json")
 
-    done = stages.promote(only=_tested(stages, stages.small[1]))
+    done = stages.promote(only=ArtifactsTested.read(tmp_path / "tested.json"))
 
     assert [(each.target, each.artifact) for each in done.promotions] == [(ANY, stages.small[1].name)]
     assert stages.current() == {"small": stages.small[1].name}
@@ -386,26 +314,15 @@ def test_what_has_changed_since_the_test_is_not_promoted(stages: Stages, change:
     assert objects(stages.production, stages.s3) == before
 
 
-def test_a_test_survives_writing_and_reading(stages: Stages, tmp_path: Path) -> None:
-    only = _tested(stages, stages.small[1], stages.large)
-    only.write(tmp_path / "tested.json")
-
-    assert ArtifactsTested.read(tmp_path / "tested.json") == only
-
-
 @pytest.mark.parametrize(
     "change",
     [
         {"passed": False},
-        {"passed": "yes"},
         {"artifacts": {}},
-        {"artifacts": []},
         {"artifacts": {"../m": "0" * 64}},
         {"artifacts": {"m": "0" * 16}},
-        {"artifacts": {"m": None}},
         {"target": "moon"},
         {"repository": "here"},
-        {"repository": None},
         {"version": 2},
         None,
     ],
@@ -433,7 +350,6 @@ def test_a_file_that_is_not_of_a_test_that_passed_promotes_nothing(
             "User is not authorized to perform: kms:Decrypt on this resource",
             "the role cannot use the repository's KMS key",
         ),
-        ("GetObject", "Access Denied", "access to the repository is denied"),
     ],
 )
 def test_a_denial_says_what_was_denied(operation: str, message: str, expected: str) -> None:
@@ -446,7 +362,7 @@ def test_a_denial_says_what_was_denied(operation: str, message: str, expected: s
 
 def test_the_source_has_a_profile_of_its_own(
     stages: Stages,
-    url: str,
+    aws: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -454,23 +370,14 @@ def test_the_source_has_a_profile_of_its_own(
     keys = "aws_access_key_id = test\naws_secret_access_key = test\nregion = us-east-1\n"
     elsewhere = "http://127.0.0.1:9"  # nothing listens there
     (tmp_path / "config").write_text(
-        f"[profile staging]\n{keys}endpoint_url = {url}\n[profile closed]\n{keys}endpoint_url = {elsewhere}\n"
+        f"[profile staging]\n{keys}endpoint_url = {aws}\n[profile closed]\n{keys}endpoint_url = {elsewhere}\n"
     )
     for name, value in (ENVIRONMENT | {"AWS_CONFIG_FILE": str(tmp_path / "config")}).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setenv("AWS_PROFILE", "")  # the command sets it for this process
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    command = [
-        "promote",
-        "small",
-        "--from",
-        stages.staging,
-        "--to",
-        stages.production,
-        "--profile",
-        "staging",
-    ]
+    command = f"promote small --from {stages.staging} --to {stages.production} --profile staging".split()
 
     assert main([*command, "--from-profile", "closed"]) == 1
     error = capsys.readouterr().err
@@ -493,11 +400,11 @@ FAULTY = [
 @pytest.mark.story
 @pytest.mark.parametrize(("side", "fault", "number"), FAULTY)
 def test_after_a_fault_a_reader_sees_the_old_or_the_new_state_and_a_retry_completes(
-    url: str, stages: Stages, side: str, fault: Fault, number: int
+    aws: str, stages: Stages, side: str, fault: Fault, number: int
 ) -> None:
     old = stages.current()
     new = {"small": stages.small[1].name, "large": stages.large.name}
-    with FaultyS3(url) as proxy:
+    with FaultyS3(aws) as proxy:
         proxy.expect({number: fault})
         faulty = {"source_s3" if side == "source" else "s3": client(proxy.url)}
         with contextlib.suppress(FleetError):
@@ -511,14 +418,14 @@ def test_after_a_fault_a_reader_sees_the_old_or_the_new_state_and_a_retry_comple
 
 
 @pytest.mark.story
-def test_a_publisher_that_is_faster_is_not_undone(url: str, stages: Stages, tmp_path: Path) -> None:
+def test_a_publisher_that_is_faster_is_not_undone(aws: str, stages: Stages, tmp_path: Path) -> None:
     other = artifact(tmp_path, name="other", weights=b"other")
 
     def meanwhile(request: Any) -> None:
         if request.number == 1:
             publish([other], repository=stages.production, s3=stages.s3)
 
-    with FaultyS3(url) as proxy:
+    with FaultyS3(aws) as proxy:
         proxy.expect(after=meanwhile)
         stages.promote("large", s3=client(proxy.url))
 

@@ -24,8 +24,8 @@ from tests.triton_models.publishing_aws import (
 )
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.base.errors import FleetError
-from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
-from triton_models.repository.prune import OLDER_THAN, Pruned, expendable, prune
+from triton_models.repository.manifest import Manifest, Repository
+from triton_models.repository.prune import OLDER_THAN, Pruned, prune
 from triton_models.repository.publish import Published, publish
 from triton_models.repository.rollback import rollback
 
@@ -51,7 +51,6 @@ class Scene:
         return prune(repository=self.url, keep=keep, **{**usual, **given})
 
     def publish_first(self, s3: Any = None) -> Published:
-        """Publish the oldest version again."""
         return publish([self.versions[0]], repository=self.url, s3=s3 or self.s3)
 
     def objects(self) -> set[str]:
@@ -61,14 +60,12 @@ class Scene:
         return consistent_manifest(self.url, self.s3)
 
     def is_pruned(self) -> None:
-        """Fail unless two artifacts are left, in the manifest as in the bucket."""
         manifest = self.manifest()
         assert manifest.deleting == {}
         assert self.objects() == {"manifest.json", *manifest.models["minilm"].artifacts}
         assert len(manifest.models["minilm"].artifacts) == 2
 
     def create_model(self, **containers: Any) -> str:
-        """Create a SageMaker Model, and return its name."""
         name = f"model-of-{Repository.parse(self.url).bucket}"
         self.sagemaker.create_model(ModelName=name, ExecutionRoleArn=ROLE, **containers)
         return name
@@ -79,17 +76,16 @@ def scene(aws: str, s3: Any, versions: list[Artifact]) -> Scene:
     return Scene(repository_of(versions, s3), s3, client(aws, "sagemaker"), versions)
 
 
-def _published_daily(*artifacts: str) -> Manifest:
-    manifest = Manifest()
-    for day, name in enumerate(artifacts):
-        record = ArtifactRecord(size=10, sha256="00", build={})
-        wanted = [Publication(model="m", artifact=name, record=record)]
-        manifest = manifest.with_published(wanted, at=NOON + timedelta(days=day), by="ann")
-    return manifest
-
-
-def test_the_newest_stay_and_the_rest_goes(scene: Scene) -> None:
+def test_the_newest_stay_and_the_rest_goes_unless_it_was_current_lately_or_the_run_is_dry(
+    scene: Scene,
+) -> None:
     put("other-0123456789abcdef.tar.gz", b"not in the manifest", scene.url, scene.s3)
+
+    before = scene.objects(), scene.manifest()
+    assert timedelta(days=7) == OLDER_THAN
+    assert scene.prune(keep=1, older_than=OLDER_THAN).deleted == {}
+    assert set(scene.prune(dry_run=True).deleted) == scene.names(0, 1, 2)
+    assert (scene.objects(), scene.manifest()) == before
 
     pruned = scene.prune()
 
@@ -100,15 +96,6 @@ def test_the_newest_stay_and_the_rest_goes(scene: Scene) -> None:
     assert scene.manifest().deleting == {}
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(scene: Scene) -> None:
-    before = scene.objects(), scene.manifest()
-
-    pruned = scene.prune(dry_run=True)
-
-    assert set(pruned.deleted) == scene.names(0, 1, 2)
-    assert (scene.objects(), scene.manifest()) == before
-
-
 def test_what_rolling_back_needs_stays(scene: Scene) -> None:
     rollback("minilm", repository=scene.url, to=scene.versions[1].name, s3=scene.s3)
 
@@ -117,21 +104,6 @@ def test_what_rolling_back_needs_stays(scene: Scene) -> None:
     # The current one, the one before it, and the one published last.
     assert scene.objects() == {"manifest.json", *scene.names(0, 1, 4)}
     assert rollback("minilm", repository=scene.url, s3=scene.s3).moved[0].current == scene.versions[0].name
-
-
-def test_what_was_current_lately_stays() -> None:
-    manifest = _published_daily("m-1", "m-2", "m-3", "m-4", "m-5")
-    now = NOON + timedelta(days=10)
-
-    # m-1 left on the first day, m-2 on the second, m-3 on the third.
-    assert set(expendable(manifest, keep=1, older_than=timedelta(days=9), now=now)) == {"m-1"}
-    assert set(expendable(manifest, keep=1, older_than=timedelta(days=7), now=now)) == {"m-1", "m-2", "m-3"}
-    assert expendable(manifest, keep=1, older_than=timedelta(days=9.5), now=now) == {}
-
-
-def test_the_default_keeps_what_was_current_within_a_week(scene: Scene) -> None:
-    assert timedelta(days=7) == OLDER_THAN
-    assert scene.prune(keep=1, older_than=OLDER_THAN).deleted == {}
 
 
 @pytest.mark.parametrize("how", ["ModelDataUrl", "ModelDataSource", "Containers"])
@@ -150,13 +122,6 @@ def test_an_artifact_that_a_sagemaker_model_names_stays(scene: Scene, how: str) 
     assert pruned.held == {oldest: (name,)}
     assert oldest not in pruned.deleted
     assert oldest in scene.manifest().models["minilm"].artifacts
-
-
-def test_the_model_of_a_multi_model_endpoint_holds_nothing(scene: Scene) -> None:
-    container = {"Image": "triton", "Mode": "MultiModel", "ModelDataUrl": scene.url}
-    scene.create_model(PrimaryContainer=container)
-
-    assert set(scene.prune().deleted) == scene.names(0, 1, 2)
 
 
 @pytest.mark.parametrize(("keep", "days"), [(0, 7), (-1, 7), (1, -1), (1, 40_000)])
@@ -186,17 +151,6 @@ def test_interrupted_anywhere_no_name_stands_for_a_missing_object_and_a_resumed_
     scene.is_pruned()
 
 
-@pytest.mark.parametrize("number", range(1, STEPS + 1))
-def test_a_lost_answer_that_the_sdk_asks_for_again_loses_nothing(
-    proxy: FaultyS3, scene: Scene, number: int
-) -> None:
-    proxy.expect({number: "lost"})
-
-    scene.prune(s3=client(proxy.url, attempts=2))
-
-    scene.is_pruned()
-
-
 @pytest.fixture
 def interrupted(proxy: FaultyS3, scene: Scene) -> Scene:
     """After a run that has written what it is about to delete, and deleted nothing."""
@@ -206,20 +160,18 @@ def interrupted(proxy: FaultyS3, scene: Scene) -> Scene:
     return scene
 
 
-def test_an_artifact_that_is_being_deleted_is_not_published(interrupted: Scene) -> None:
+def test_while_an_artifact_is_being_deleted_no_publisher_and_no_other_run_takes_over(
+    interrupted: Scene,
+) -> None:
     with reported("being-deleted"):
         interrupted.publish_first()
+    with reported("being-deleted") as problems:
+        interrupted.prune()
+    assert "--resume" in problems[0].fix
 
     interrupted.prune(resume=True)
     assert interrupted.publish_first().uploaded == (interrupted.versions[0].name,)
     assert interrupted.manifest().target_model("minilm") == interrupted.versions[0].name
-
-
-def test_a_second_run_does_not_take_over_unasked(interrupted: Scene) -> None:
-    with reported("being-deleted") as problems:
-        interrupted.prune()
-
-    assert "--resume" in problems[0].fix
 
 
 def test_what_an_interrupted_run_left_stays_if_a_model_names_it_by_now(interrupted: Scene) -> None:
@@ -259,25 +211,6 @@ def test_a_publisher_that_found_an_artifact_that_is_deleted_meanwhile_sends_it_a
     assert scene.manifest().target_model("minilm") == scene.versions[0].name
 
 
-def test_the_outcome_names_what_went_what_stayed_and_what_it_frees() -> None:
-    pruned = Pruned(
-        repository="s3://b/models/",
-        deleted={"m-1.tar.gz": 1_500_000, "m-2.tar.gz": 500_000},
-        held={"m-3.tar.gz": ("Single",)},
-        dry_run=True,
-    )
-
-    *rows, total, restorable = pruned.lines()
-    assert rows == [
-        "m-1.tar.gz: would be deleted (1.5 MB)",
-        "m-2.tar.gz: would be deleted (0.5 MB)",
-        "m-3.tar.gz: kept for the SageMaker Model Single",
-    ]
-    assert total == "2 artifacts, 2.0 MB would be deleted"
-    assert "can be restored" in restorable
-    assert pruned.as_dict()["freed"] == 2_000_000
-
-
 @pytest.mark.parametrize("name", ["manifest.json", "../outside", "current"])
 def test_what_no_run_can_have_listed_is_not_deleted(scene: Scene, name: str) -> None:
     before = scene.objects()
@@ -313,3 +246,18 @@ class _Raw(io.BytesIO):
 
     def stream(self) -> list[bytes]:
         return [self.read()]
+
+
+def test_the_outcome_names_what_went_what_stayed_and_what_it_frees() -> None:
+    pruned = Pruned(
+        repository="s3://b/models/",
+        deleted={"m-1.tar.gz": 1_500_000, "m-2.tar.gz": 500_000},
+        held={"m-3.tar.gz": ("Single",)},
+        dry_run=True,
+    )
+
+    first, _, held, total, restorable = pruned.lines()
+    assert first == "m-1.tar.gz: would be deleted (1.5 MB)"
+    assert held == "m-3.tar.gz: kept for the SageMaker Model Single"
+    assert total == "2 artifacts, 2.0 MB would be deleted"
+    assert "can be restored" in restorable

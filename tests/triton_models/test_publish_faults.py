@@ -45,17 +45,6 @@ STEPS = 10
 
 @dataclass(frozen=True)
 class Scene:
-    """The participants.
-
-    Attributes:
-        proxy: The fault.
-        faulty: S3 behind the proxy, asked once.
-        s3: S3 without faults.
-        publishers: Other processes that publish through the proxy.
-        new: An artifact that goes in one request, and one that goes in three parts.
-        old: The earlier artifacts of the two names.
-    """
-
     proxy: FaultyS3
     faulty: Any
     s3: Any
@@ -70,7 +59,6 @@ class Scene:
         return url
 
     def publish_through_faults(self, repository: str) -> list[str]:
-        """Return the rules of the reported problems."""
         try:
             publish(self.new, repository=repository, s3=self.faulty, part_bytes=PART_BYTES)
         except FleetError as error:

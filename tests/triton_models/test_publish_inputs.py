@@ -23,11 +23,6 @@ def published(s3, repository, tmp_path):
     return again
 
 
-def test_they_are_noted_and_nothing_is_without_them(published):
-    assert published().artifacts.popitem()[1].inputs == {}
-    assert published(tools="1").artifacts.popitem()[1].inputs == {"tools": "1"}
-
-
 def test_other_inputs_that_gave_the_same_artifact_are_noted_without_a_change_in_the_history(published):
     before = published(tools="1")
     after = published(tools="2")

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from tests.reported import reported
-from tests.triton_models.model_folders import Edit, write, write_ensemble, write_plain
+from tests.triton_models.model_folders import Edit, write, write_ensemble
 from tests.triton_models.publishing_aws import consistent_manifest, objects
 from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pack.pack import Artifact, pack
-from triton_models.artifact.plans import is_portable, tensorrt_versions
-from triton_models.base.errors import FleetError
+from triton_models.artifact.plans import is_portable
 from triton_models.repository import publish as publish_module
 from triton_models.repository.publish import publish
 
@@ -42,7 +41,9 @@ def for_cpu(folder: Path) -> Path:
     return root
 
 
-def test_one_is_refused_and_nothing_is_written(portable: Artifact, repository: str, s3: Any) -> None:
+def test_one_is_refused_unless_a_rehearsal_says_that_it_is_one(
+    portable: Artifact, repository: str, s3: Any
+) -> None:
     with reported("portable-artifact") as problems:
         publish([portable], repository=repository, s3=s3)
 
@@ -50,11 +51,7 @@ def test_one_is_refused_and_nothing_is_written(portable: Artifact, repository: s
     assert portable.name in problem.what
     assert "FLEET_PORTABLE" in problem.fix
     assert objects(repository, s3) == set()
-
-
-def test_a_rehearsal_says_that_it_is_one(portable: Artifact, repository: str, s3: Any) -> None:
     publish([portable], repository=repository, s3=s3, portable=True)
-
     assert consistent_manifest(repository, s3).models["minilm"].artifacts[portable.name].portable
 
 
@@ -69,28 +66,16 @@ def test_the_flag_and_the_variable_mean_the_same_and_without_either_the_command_
         publish_module.run(argparse.Namespace(**given))
 
 
-def test_one_that_a_rehearsal_has_published_is_refused_all_the_same(
-    portable: Artifact, repository: str, s3: Any
-) -> None:
-    publish([portable], repository=repository, s3=s3, portable=True)
-
-    with pytest.raises(FleetError, match="portable-artifact"):
-        publish([portable], repository=repository, s3=s3)
-
-
-@pytest.mark.parametrize("build", [for_gpu, for_cpu])
-def test_builds_for_a_gpu_and_for_cpus_are_not_portable(
-    tmp_path: Path, repository: str, s3: Any, build: Any
+@pytest.mark.parametrize(("build", "plans"), [(for_gpu, ("10.13.3.9",)), (for_cpu, ())])
+def test_builds_for_a_gpu_and_for_cpus_are_not_portable_and_versions_of_plans_are_recorded(
+    tmp_path: Path, repository: str, s3: Any, build: Any, plans: tuple[str, ...]
 ) -> None:
     artifact = pack(build(tmp_path), output=tmp_path / "out")
 
     publish([artifact], repository=repository, s3=s3)
 
-    assert not consistent_manifest(repository, s3).models["minilm"].artifacts[artifact.name].portable
-
-
-def test_a_model_that_never_wanted_a_plan_is_not_portable(tmp_path: Path) -> None:
-    assert not is_portable(read_layout(write_plain(tmp_path / "resnet50")))
+    record = consistent_manifest(repository, s3).models["minilm"].artifacts[artifact.name]
+    assert (record.portable, record.plans) == (False, plans)
 
 
 def test_a_network_kept_beside_its_plan_is_not_portable(tmp_path: Path) -> None:
@@ -106,16 +91,3 @@ def test_the_platform_tells_tensorrt_as_the_backend_does(tmp_path: Path) -> None
         config.backend, config.platform = "", "tensorrt_plan"
 
     assert is_portable(read_layout(root))
-
-
-def test_a_plans_own_version_is_recorded(tmp_path: Path, repository: str, s3: Any) -> None:
-    artifact = pack(for_gpu(tmp_path), output=tmp_path / "out")
-
-    publish([artifact], repository=repository, s3=s3)
-
-    record = consistent_manifest(repository, s3).models["minilm"].artifacts[artifact.name]
-    assert record.plans == ("10.13.3.9",)
-
-
-def test_what_is_no_plan_has_no_version(tmp_path: Path) -> None:
-    assert tensorrt_versions(read_layout(for_gpu(tmp_path, plan=b"weights"))) == ()

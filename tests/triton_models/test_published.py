@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.reported import reported
 from tests.triton_models.publishing_aws import file_name, record_of, write_manifest
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.base.errors import FleetError
 from triton_models.repository import history
 from triton_models.repository.history import Artifacts, built_for, published
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
@@ -54,39 +54,6 @@ def test_the_newest_come_first_and_the_current_and_the_previous_are_marked(manif
     assert rows == [(THIRD, ""), (SECOND, "current"), (FIRST, "previous")]
 
 
-def test_all_models_are_shown_unless_some_are_named(manifest: Manifest) -> None:
-    assert [row.model for row in published(manifest)] == ["minilm"] * 3 + ["resnet50"]
-    assert [row.model for row in published(manifest, ["resnet50"])] == ["resnet50"]
-
-
-def test_every_unknown_name_is_reported(manifest: Manifest) -> None:
-    with pytest.raises(FleetError) as caught:
-        published(manifest, ["minlm", "resnet5", "minilm"])
-
-    assert [problem.fix for problem in caught.value.problems] == [
-        "did you mean minilm?",
-        "did you mean resnet50?",
-    ]
-
-
-def test_the_table_is_aligned_and_says_for_what_when_and_by_whom(
-    manifest: Manifest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-    rows = tuple(published(manifest, ["minilm"]))
-    head, newest, *_ = Artifacts(repository="s3://b/models/", artifacts=rows).lines()
-
-    assert head.split() == ["model", "artifact", "state", "on", "MB", "built", "for", "published", "by"]
-    for column in ("artifact", "built for", "published", "by"):
-        at = head.index(column)
-        assert newest[at - 1] == " "
-        assert newest[at] != " "
-    assert "1.5" in newest
-    assert "A10G, release 25.09, TensorRT 10.13.3.9" in newest
-    assert "2026-11-24T12:00:00Z" in newest
-    assert newest.endswith("ann3")
-
-
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_at_every_width_the_table_fits_and_digests_are_whole(
     width: int, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
@@ -99,23 +66,6 @@ def test_at_every_width_the_table_fits_and_digests_are_whole(
     assert [line for line in lines if len(line) > width] == []
     assert [line for line in lines if f"-{digest}.tar.gz" not in line and f" {digest} " not in line] == []
     assert {"model", "artifact", "state", "published"} <= set(head.split())
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"portable": True}, "rehearsals only (portable)"),
-        ({"build": {}}, "not recorded"),
-        ({"build": {}, "plans": ("10.13.3.9",)}, "TensorRT 10.13.3.9"),
-        ({"build": {"gpu": None, "release": "25.09", "tensorrt": None}}, "release 25.09"),
-    ],
-)
-def test_what_an_artifact_was_built_for_is_reported_as_far_as_it_is_known(
-    fields: dict[str, Any], said: str
-) -> None:
-    (row,) = published(_with(Manifest(), "m-1", day=1, **fields))
-
-    assert built_for(row.record) == said
 
 
 def _run(repository: str) -> Artifacts:
@@ -146,3 +96,15 @@ def test_the_command_reads_the_repository(environment, repository: str, s3: Any,
 
 def test_an_empty_repository_says_so(environment, repository: str) -> None:
     assert list(_run(repository).lines()) == [f"no models are published in {repository}"]
+
+
+def test_what_an_artifact_was_built_for_is_reported_as_far_as_it_is_known(manifest: Manifest) -> None:
+    assert built_for(_record("m-1", portable=True)) == "rehearsals only (portable)"
+    assert built_for(_record("m-1", build={})) == "not recorded"
+    assert built_for(_record("m-1")) == "A10G, release 25.09, TensorRT 10.13.3.9"
+
+
+def test_every_unknown_name_is_reported(manifest: Manifest) -> None:
+    with reported("unknown-model", "unknown-model") as problems:
+        published(manifest, ["minlm", "resnet5", "minilm"])
+    assert [each.fix for each in problems] == ["did you mean minilm?", "did you mean resnet50?"]

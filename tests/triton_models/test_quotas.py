@@ -11,12 +11,10 @@ import boto3.session
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
-from moto.servicequotas.exceptions import NoSuchResource
-from moto.servicequotas.models import ServiceQuotasBackend
 
 import triton_models.cli.main as cli
 from tests.reported import reported
-from tests.triton_models.publishing_aws import ENVIRONMENT, own_endpoints
+from tests.triton_models.publishing_aws import ENVIRONMENT, endpoint, own_endpoints
 from triton_models.base.errors import FleetError
 from triton_models.facts import quotas
 from triton_models.facts.instances import INSTANCE_TYPES
@@ -33,7 +31,6 @@ JOB = "ml.g4dn.xlarge for processing job usage"
 
 @pytest.fixture(scope="module")
 def client() -> Any:
-    """A client without a network, with stubbed answers."""
     return boto3.session.Session().client(
         "service-quotas", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
@@ -70,20 +67,21 @@ def _outcome(value: float, *, adjustable: bool = True) -> Quotas:
     return Quotas(region="eu-west-1", quotas=(quota,))
 
 
-def test_an_a10g_fleet_needs_its_endpoint_twice_over_and_codebuilds_gpu() -> None:
+def test_a_fleet_needs_its_endpoint_twice_over_and_a_machine_that_builds_for_its_gpu() -> None:
     endpoint, total, build = needs(G5, region="us-east-1", instances=4)
 
     assert (endpoint.service, endpoint.name, endpoint.least) == ("sagemaker", ENDPOINT, 8)
     assert (total.name, total.code, total.least) == (ENDPOINTS, "L-7A3DF611", 8)
     assert (build.service, build.code, build.least) == ("codebuild", "L-F1FE1B52", 1)
 
-
-def test_another_gpu_needs_a_processing_job_on_the_same_type() -> None:
     _, _, build, total, starter = needs(INSTANCE_TYPES["ml.g4dn.xlarge"], region="us-east-1")
-
     assert (build.service, build.name, build.code) == ("sagemaker", JOB, None)
     assert (total.name, total.code, total.least) == (JOBS, "L-F311B08F", 1)
     assert (starter.service, starter.name, starter.code) == ("codebuild", SMALL, "L-9D07B6EF")
+
+    job = needs(G5, region="us-east-1", machine="processing-job", build_type="ml.g5.xlarge")
+    assert job[2].name == "ml.g5.xlarge for processing job usage"
+    assert len(needs(G5, region="us-east-1", machine="none")) == 2
 
 
 @pytest.mark.parametrize(("name", "small"), [("ml.g5.2xlarge", 1), ("ml.g4dn.xlarge", 8)])
@@ -93,13 +91,6 @@ def test_builds_at_a_time_need_as_many_and_small_ones_beside_them(name: str, sma
     assert (build.least, steps.name, steps.least) == (8, SMALL, small)
     assert [each.least for each in total] == ([8] if small == 8 else [])
     assert build.what.startswith("8 builds at a time")
-
-
-def test_the_machine_of_builds_can_be_named() -> None:
-    job = needs(G5, region="us-east-1", machine="processing-job", build_type="ml.g5.xlarge")
-
-    assert job[2].name == "ml.g5.xlarge for processing job usage"
-    assert len(needs(G5, region="us-east-1", machine="none")) == 2
 
 
 def test_without_a_gpu_a_build_needs_a_machine_without_one() -> None:
@@ -116,15 +107,6 @@ def test_a_quota_is_found_by_its_name_on_whatever_page(service: Stubber, client:
     (quota,) = read([_need()], client)
 
     assert (quota.code, quota.value, quota.enough) == ("L-1", 8, True)
-
-
-def test_a_quota_that_was_never_raised_has_awss_default(service: Stubber, client: Any) -> None:
-    _listed(service, _quota(ENDPOINT, "L-1", 0))
-    service.add_client_error("get_service_quota", "NoSuchResourceException")
-
-    (quota,) = read([_need()], client)
-
-    assert (quota.value, quota.enough) == (0, False)
 
 
 def test_a_quota_with_a_documented_code_is_not_looked_for(service: Stubber, client: Any) -> None:
@@ -178,7 +160,6 @@ def _arguments(**given: Any) -> argparse.Namespace:
 
 @pytest.fixture
 def no_access(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An AWS configuration with neither credentials nor a region."""
     for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "DEFAULT_REGION", "REGION", "PROFILE"):
         monkeypatch.delenv(f"AWS_{name}", raising=False)
     for name in ("AWS_EC2_METADATA_DISABLED", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
@@ -205,32 +186,7 @@ def test_what_cannot_be_asked_is_one_error(
     assert [problem.what for problem in caught.value.problems] == [what]
 
 
-def test_a_refusal_names_what_was_refused(
-    environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: object) -> None:
-        raise NoSuchResource
-
-    environment.setattr(ServiceQuotasBackend, "list_aws_default_service_quotas", refuse)
-    status = cli.main(["check-quotas", "--instance-type", "ml.g4dn.xlarge", "--json"])
-
-    (problem,) = json.loads(capsys.readouterr().out)["error"]
-    assert status == cli.EXIT_MISTAKE
-    assert problem["what"].startswith("Service Quotas refused ListAWSDefaultServiceQuotas")
-
-
-def _endpoint(sagemaker: Any, name: str, count: int, *, instance_type: str = "ml.g5.2xlarge") -> None:
-    variant = {"VariantName": "all", "ModelName": "m", "InstanceType": instance_type}
-    sagemaker.create_model(ModelName=f"{name}-model", ExecutionRoleArn="arn:aws:iam::123456789012:role/r")
-    sagemaker.create_endpoint_config(
-        EndpointConfigName=name,
-        ProductionVariants=[variant | {"ModelName": f"{name}-model", "InitialInstanceCount": count}],
-    )
-    sagemaker.create_endpoint(EndpointName=name, EndpointConfigName=name)
-
-
 def _read_eight(wanted: list[Need], _: Any) -> tuple[Quota, ...]:
-    """Read 8 for each quota."""
     return tuple(Quota(need=each, code=each.code or "L-1", value=8, adjustable=True) for each in wanted)
 
 
@@ -239,9 +195,12 @@ def test_instances_of_other_endpoints_need_quota_too(
 ) -> None:
     environment.setattr(quotas, "read", _read_eight)
     with own_endpoints(aws) as sagemaker:
-        _endpoint(sagemaker, "search", 3, instance_type=LISTED)
-        _endpoint(sagemaker, "demo", 1, instance_type="ml.m5.large")
-        _endpoint(sagemaker, "TritonFleet-25-09", 1, instance_type=LISTED)
+        for name, type_, count in (
+            ("search", LISTED, 3),
+            ("demo", "ml.m5.large", 1),
+            ("TritonFleet-25-09", LISTED, 1),
+        ):
+            endpoint(sagemaker, "s3://b/m/", name=name, image="t", instance_type=type_, count=count)
         asked = ["check-quotas", "--instance-type", LISTED, "--fleet", "TritonFleet"]
         status = cli.main([*asked, "--json"])
         document = json.loads(capsys.readouterr().out)
@@ -264,7 +223,6 @@ def test_endpoints_that_may_not_be_read_are_said_to_be_unknown(
 
     environment.setattr(quotas, "read", _read_eight)
     environment.setattr(quotas, "in_use", refuse)
-    status = cli.main(["check-quotas", "--instance-type", "ml.g5.2xlarge"])
 
-    assert status == 0
+    assert cli.main(["check-quotas", "--instance-type", "ml.g5.2xlarge"]) == 0
     assert "Other endpoints count as well, and could not be read: AccessDenied" in capsys.readouterr().out

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.reported import reported
 from triton_models.base.errors import Problem
 from triton_models.check.survey import CheckedDeclaration, check_declaration, problems_together
-from triton_models.declare.requires import check_requires
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import (
     AotInductor,
@@ -27,7 +25,6 @@ from triton_models.spec import (
     PythonModel,
     PyTorchNetwork,
     Tensor,
-    TensorFlowGraph,
     TensorRt,
     Wheels,
     load_builds,
@@ -90,32 +87,12 @@ def test_every_model_here_can_be_served(release: str, gpu: bool) -> None:
     assert problems(*load_builds(model_names()), release=release, gpu=gpu) == []
 
 
-def test_a_backend_that_the_release_dropped() -> None:
-    graph = TensorFlowGraph(name="graph", inputs=X, outputs=Y, max_batch_size=0)
-
-    assert rules(build("graph", graph), release="25.09") == ["backend-removed"]
-    assert rules(build("graph", graph), release="24.09") == []
-
-
 def test_a_plan_for_other_gpus_where_the_releases_tensorrt_compiles_none() -> None:
     plan = build("encoder", network("INT32", hardware="same-compute-capability"))
 
     assert rules(plan, release="24.09") == ["plan-hardware"]
     assert rules(plan, release="24.09", gpu=False) == []
     assert rules(plan, release="25.09") == []
-
-
-def test_numpy_2_in_an_environment_for_a_release_that_cannot_use_it() -> None:
-    model = python(environment=Wheels(["numpy==2.2.0"]))
-
-    assert rules(build("reader", model), release="24.09") == ["environment-numpy"]
-    assert rules(build("reader", model), release="25.09") == []
-
-
-def test_modules_that_only_the_build_needs_are_not_looked_for_here() -> None:
-    with reported("build-requires"):
-        check_requires(["no_such_package"])
-    assert rules(replace(build("reader", python()), requires=["no_such_package"])) == []
 
 
 def test_int64_for_a_tensorrt_that_has_none_unless_there_is_no_gpu() -> None:
@@ -144,14 +121,6 @@ def test_a_container_has_memory_for_a_full_batch_of_a_python_model(longest: int,
     assert rules(build("pooling", on_gpu)) == []
 
 
-def test_inputs_that_no_request_can_carry() -> None:
-    frames = replace(python("frames"), inputs=[Tensor("video", "FP32", [100, 224, 224])])
-    one = replace(python("frames"), inputs=[Tensor("image", "FP32", [3, 224, 224])])
-
-    assert rules(build("frames", frames)) == ["payload"]
-    assert rules(build("frames", one)) == []
-
-
 def test_nothing_but_the_standard_library_is_needed() -> None:
     code = """
 import sys
@@ -175,16 +144,6 @@ def test_a_composing_model_of_two_artifacts() -> None:
     assert rules(first, second) == ["composing-name-taken"]
     assert rules(first, build("reader", python())) == ["composing-name-taken"]
     assert rules(first) == []
-
-
-def test_everything_is_reported_at_once_with_the_model() -> None:
-    graph = build("graph", TensorFlowGraph(name="graph", inputs=X, outputs=Y, max_batch_size=0))
-    old = build("old", python("old", environment=Wheels(["numpy==1.26.4", "nonsense"])))
-
-    assert [problem.where.partition(":")[0] for problem in problems(graph, old)] == [
-        "model 'graph'",
-        "model 'old'",
-    ]
 
 
 def pytorch(name: str, backend: LibTorch | AotInductor) -> ModelDefinition:

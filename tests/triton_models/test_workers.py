@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,22 +10,7 @@ import pytest
 
 from triton_models.client.call import HungError, Workers
 
-NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME")
 LIMIT_S = 30.0
-
-
-def test_a_call_runs_with_the_callers_context_and_returns_its_result() -> None:
-    NAME.set("mine")
-    assert Workers().run(NAME.get, limit_s=LIMIT_S) == "mine"
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError(), TimeoutError()], ids=repr)
-def test_an_error_is_passed_on(error: Exception) -> None:
-    def fail() -> None:
-        raise error
-
-    with pytest.raises(type(error)):
-        Workers().run(fail, limit_s=LIMIT_S)
 
 
 def test_calls_that_hang_are_left_alone() -> None:
@@ -38,17 +22,6 @@ def test_calls_that_hang_are_left_alone() -> None:
         with ThreadPoolExecutor(64) as callers:
             squares = callers.map(lambda n: workers.run(lambda: n * n, limit_s=LIMIT_S), range(1000))
             assert list(squares) == [n * n for n in range(1000)]
-    finally:
-        over.set()
-
-
-def test_calls_of_a_kind_that_hang_are_limited_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_models.client.call.MOST_HUNG_ALIKE", 3)
-    workers, over = Workers(), threading.Event()
-    try:
-        _hang(workers, over, *["a"] * 3)
-        assert workers.full("a")
-        assert not workers.full("b")
     finally:
         over.set()
 
