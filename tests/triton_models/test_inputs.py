@@ -126,7 +126,8 @@ def requirements(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PACKAGES", tmp_path)
     monkeypatch.setattr(module, "tools_digest", lambda **_: "")
     module._packages.cache_clear()
-    return tmp_path / "constraints.txt"
+    yield tmp_path / "constraints.txt"
+    module._packages.cache_clear()
 
 
 @pytest.mark.parametrize(
