@@ -47,5 +47,7 @@ def only(template: Mapping[str, Any], kind: str) -> tuple[str, dict[str, Any]]:
 def refusals(stack: Stack) -> list[str]:
     """Return what cfn-lint finds in a stack."""
     template = json.dumps(Template.from_stack(stack).to_json())
-    found = lint(template, config=ManualArgs(regions=["eu-west-1", "us-east-1"]))
+    # The CDK lets a state machine depend on its role in words as well (W3005).
+    config = ManualArgs(regions=["eu-west-1", "us-east-1"], ignore_checks=["W3005"])
+    found = lint(template, config=config)
     return [f"{each.rule.id} {each.message}" for each in found]
