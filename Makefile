@@ -32,10 +32,9 @@ test: setup ## Run every test but the long stories; one of them stays
 test-all: setup ## Run every test
 	$(PYTEST)
 
-fuzz: setup ## Try thousands of arguments, archives, model directories against the real Triton, and builds of 200 models
+fuzz: setup ## Try thousands of arguments, archives, model directories against the real Triton, and requests
 	FLEET_FUZZ=1 pytest tests/triton_models/test_publish_faults.py tests/triton_models/test_promote.py $$(grep -rl --include='test_*.py' @given tests)
-	FLEET_SCALE=200 pytest tests/rehearsal/test_builds_at_scale.py tests/rehearsal/test_instance_groups.py \
-		tests/rehearsal/test_bad_requests.py
+	FLEET_SCALE=200 pytest tests/rehearsal/test_instance_groups.py tests/rehearsal/test_bad_requests.py
 
 lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, the words, the workflows' schema
 	ruff check .

@@ -79,19 +79,3 @@ def declare(
     text = _DECLARATION.format(name=name, body=body, factor=factor, expected=expected or factor)
     (folder / "build.py").write_text(text)
     (folder / "model.py").write_text(_CODE.format(factor=factor) + code)
-
-
-def source_folder(folder: Path, *, good: int) -> Path:
-    """Create a source folder like model_builds/, with a number of good models and every broken one."""
-    models = folder / "models"
-    for number in range(good):
-        declare(models, f"good-{number:03}", number + 1)
-    for number, (name, how) in enumerate(BROKEN.items()):
-        declare(models, name, number + 1, **how)
-    return folder
-
-
-def repair(folder: Path) -> None:
-    """Fix every broken model."""
-    for number, name in enumerate(BROKEN):
-        declare(folder / "models", name, number + 1)

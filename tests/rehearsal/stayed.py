@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,8 +53,8 @@ def processes_of(temporary: Path) -> list[str]:
     return found
 
 
-def clone_with(folder: Path, factors: dict[str, int]) -> Path:
-    """Create a clone of this repository whose models multiply by a number."""
+def clone_with(folder: Path, factors: Mapping[str, int], **more: Any) -> Path:
+    """Create a clone of this repository with settings, whose models multiply by a number."""
     folder.mkdir()
     shutil.copy(ROOT / "app.py", folder)
     for name in ("stacks", "node_modules"):
@@ -62,7 +62,7 @@ def clone_with(folder: Path, factors: dict[str, int]) -> Path:
     for name, factor in factors.items():
         generated_models.declare(folder / "model_builds" / "models", name, factor)
     settings = json.loads((ROOT / "cdk.json").read_text())
-    settings["context"]["tritonFleet"] = {"models": list(factors)}
+    settings["context"]["tritonFleet"] = {"models": list(factors), **more}
     (folder / "cdk.json").write_text(json.dumps(settings))
     return folder
 

@@ -83,41 +83,26 @@ def without_batches(factor):
         onnx_model(2.0, backend="tensorrt", file="fp16.onnx", extra=NAMED.format("fp16.plan")),
         without_batches(2.0),
         onnx_model(2.0, extra=THREADS),
-        {
-            **onnx_model(2.0, extra="instance_group [{kind: KIND_GPU}]"),
-            "scaling/configs/cpu.pbtxt": onnx_model(2.0, extra=CPU_CONFIG)["scaling/config.pbtxt"],
-        },
     ],
     ids=[
-        *(
-            "onnxruntime",
-            "tensorrt",
-            "ONNX platform",
-            "plan platform",
-            "a named file",
-            "the twin of a named plan",
-        ),
-        *("no batches", "threads", "a configuration for the CPU"),
+        *("onnxruntime", "tensorrt", "ONNX platform", "plan platform", "a named file"),
+        *("the twin of a named plan", "no batches", "threads"),
     ],
 )
 def test_a_network_is_served(server, files):
     assert server.ask(server.serve(files), [[1, 2], [3, 4]]) == [[2, 4], [6, 8]]
 
 
-@pytest.mark.parametrize(
-    ("network", "expected"),
-    [
+def test_requests_that_wait_together_run_as_one_batch_and_get_their_own_rows(server):
+    files = onnx_model(1.0, extra=WAIT_FOR_SIX, batch=6)
+    rows = [[[1]], [[2], [3]], [[4], [5], [6]]]
+    for network, expected in (
         (batch_size_onnx(), [[[6]], [[6], [6]], [[6], [6], [6]]]),
         (scaling_onnx(10.0), [[[10]], [[20], [30]], [[40], [50], [60]]]),
-    ],
-    ids=["the batch's size", "the requests' order"],
-)
-def test_requests_that_wait_together_run_as_one_batch_and_get_their_own_rows(server, network, expected):
-    files = onnx_model(1.0, extra=WAIT_FOR_SIX, batch=6)
-    name = server.serve({**files, "scaling/1/model.onnx": network})
-    rows = [[[1]], [[2], [3]], [[4], [5], [6]]]
-    with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(lambda each: server.ask(name, each), rows)) == expected
+    ):
+        name = server.serve({**files, "scaling/1/model.onnx": network})
+        with ThreadPoolExecutor(3) as pool:
+            assert list(pool.map(lambda each, name=name: server.ask(name, each), rows)) == expected
 
 
 def test_a_request_that_fails_gets_an_error_and_the_next_one_an_answer(server):
@@ -141,19 +126,6 @@ def test_text_passes_through_a_model(server):
     assert server.ask(name, [["häuser", "家"], ["", "b"]], datatype="BYTES") == [["häuser", "家"], ["", "b"]]
 
 
-def test_outputs_are_answered_in_the_order_of_their_names(server):
-    names = [*"FCABED"]
-    text = config(
-        backend="onnxruntime",
-        inputs={"X": "TYPE_FP32"},
-        outputs=dict.fromkeys(names, "TYPE_FP32"),
-        extra=CPU_CONFIG,
-    )
-    name = server.serve({"m/config.pbtxt": text.encode(), "m/1/model.onnx": copying_onnx(names)})
-    answer = server.invoke(name, [[1.0]])
-    assert [output["name"] for output in json.loads(answer.body)["outputs"]] == sorted(names)
-
-
 def test_two_ensembles_whose_steps_share_names_answer_each_with_its_own_steps(server):
     first, second = server.serve(ensemble(10.0)), server.serve(ensemble(100.0, backend="tensorrt"))
     texts = {"datatype": "BYTES", "tensor": "TEXT"}
@@ -161,10 +133,9 @@ def test_two_ensembles_whose_steps_share_names_answer_each_with_its_own_steps(se
     assert server.ask(second, [["a"], ["abc"]], **texts) == [[100], [300]]
 
 
-@pytest.mark.parametrize("group", ["kind: KIND_GPU", "count: 2 gpus: [0]", "kind: KIND_GPU gpus: [0, 1]"])
-@pytest.mark.parametrize("backend", ["onnxruntime", "tensorrt"])
-def test_a_gpu_model_of_a_rehearsed_build_runs_here(group, backend, server, tmp_path):
-    root = write(onnx_model(2.0, backend=backend, extra=f"instance_group [{{{group}}}]"), tmp_path / "built")
+@pytest.mark.parametrize("group", ["kind: KIND_GPU", "count: 2 gpus: [0]"])
+def test_a_gpu_model_of_a_rehearsed_build_runs_here(group, server, tmp_path):
+    root = write(onnx_model(2.0, extra=f"instance_group [{{{group}}}]"), tmp_path / "built")
     assert [model for model, _ in configure_for_rehearsal(root)] == ["scaling"]
     files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     name = server.serve(files)
@@ -190,13 +161,9 @@ def g5(tmp_path_factory):
         yield Server(contract, folder)
 
 
-def test_a_stand_in_for_a_plan_is_served_on_the_target_that_it_was_made_for(g5, tmp_path):
-    name = g5.serve(stand_in_for("25.09", gpu="A10G", folder=tmp_path))
-    assert g5.ask(name, [[1, 2]]) == [[2, 4]]
-
-
-def test_a_stand_in_for_ampere_and_newer_is_served_on_a_gpu_that_did_not_compile_it(g5, tmp_path):
-    name = g5.serve(stand_in_for("25.09", gpu="L4", folder=tmp_path, hardware="ampere+"))
+@pytest.mark.parametrize(("gpu", "hardware"), [("A10G", "this-gpu"), ("L4", "ampere+")])
+def test_a_stand_in_for_a_plan_is_served_on_the_target_that_it_was_made_for(g5, tmp_path, gpu, hardware):
+    name = g5.serve(stand_in_for("25.09", gpu=gpu, folder=tmp_path, hardware=hardware))
     assert g5.ask(name, [[1, 2]]) == [[2, 4]]
 
 
@@ -205,7 +172,6 @@ def test_a_stand_in_for_ampere_and_newer_is_served_on_a_gpu_that_did_not_compile
     [
         ("25.09", "L4", "an incompatible device, expecting compute 8.6 got compute 8.9, please rebuild."),
         ("25.04", "A10G", "version of TensorRT, expecting library version 10.13.3.9 got 10.9.0.34, please"),
-        ("25.09", "T4", "an incompatible device, expecting compute 8.6 got compute 7.5, please rebuild."),
     ],
 )
 def test_a_stand_in_is_refused_where_tensorrt_refuses_the_plan(g5, tmp_path, plan, gpu, message):
@@ -219,11 +185,6 @@ def test_a_server_of_the_image_for_cpus_has_no_tensorrt(tmp_path):
     make_backends(find_runtime(), tmp_path, mark=new_mark(), of_image=machine.backends())
     backends = ["dali", "fil", "identity", "onnxruntime", "openvino", "python", "pytorch"]
     assert sorted(path.name for path in tmp_path.iterdir()) == backends
-
-
-def test_a_server_without_a_machine_runs_a_stand_in_for_any_target(server, tmp_path):
-    name = server.serve(stand_in_for("24.01", gpu="T4", folder=tmp_path))
-    assert server.ask(name, [[3]]) == [[6]]
 
 
 def test_the_identity_backend_answers_with_its_input(server):
@@ -250,13 +211,11 @@ def declared(inputs=FLOATS_IN, outputs=FLOATS_OUT):
             "runs only on the GPU model it was compiled for",
         ),
         (onnx_model(2.0, backend="tensorrt", file="other.bin"), "unable to find"),
-        (onnx_model(2.0, file="other.bin"), "unable to find"),
         (
             onnx_model(2.0, extra="instance_group [{kind: KIND_GPU}]"),
             "has kind KIND_GPU but no GPUs are available",
         ),
         (identity("X", "OUTPUT0"), "expected input name to follow INPUT<index> pattern"),
-        (identity("INPUT0", "OUTPUT1"), "expected input and output indices to match"),
         (identity("INPUT0", "OUTPUT0", kind="TYPE_INT8"), "expected input and output datatype to match"),
         (declared({"X": "TYPE_INT64"}), "unexpected datatype TYPE_INT64 for inference input 'X'"),
         (declared({"Q": "TYPE_FP32"}), "unexpected inference input 'Q', allowed inputs are: X"),

@@ -108,9 +108,14 @@ def test_a_model_that_does_not_load_is_named_with_the_servers_words(models):
     assert "fleet verify build/double_broken" in problem.fix
 
 
-def test_an_unknown_form_is_reported_before_anything_is_built(models, capsys):
+def test_an_unknown_form_and_a_missing_repository_are_reported_before_anything_is_built(
+    models, monkeypatch, capsys
+):
+    monkeypatch.delenv("FLEET_REPOSITORY", raising=False)
     assert main(["compare", "double:agin", "--models", str(models)]) == 1
     assert "did you mean again?" in capsys.readouterr().err
+    assert main(["compare", "double:again", "--models", str(models), "--endpoint", "any"]) == 1
+    assert "[repository-url]" in capsys.readouterr().err
 
 
 def test_an_endpoint_is_measured_with_what_its_repository_holds(models, tmp_path, monkeypatch, capsys):
@@ -137,9 +142,3 @@ def test_an_endpoint_is_measured_with_what_its_repository_holds(models, tmp_path
         assert each["load_ms"] is None
     assert "One cold start per model" in document["notes"][0]
     assert document["notes"][1] == "Not published, so not measured: double:wrong, double:broken."
-
-
-def test_an_endpoint_needs_a_repository(models, monkeypatch, capsys):
-    monkeypatch.delenv("FLEET_REPOSITORY", raising=False)
-    assert main(["compare", "double:again", "--models", str(models), "--endpoint", "any"]) == 1
-    assert "[repository-url]" in capsys.readouterr().err

@@ -87,9 +87,7 @@ def pipeline():
 
 
 @needs_dali
-@pytest.mark.parametrize(
-    ("file", "device"), [("dali.py", "None"), ("dali.py", "0"), ("own.py", "None"), ("own.dali", "")]
-)
+@pytest.mark.parametrize(("file", "device"), [("dali.py", "None"), ("own.py", "0"), ("own.dali", "")])
 def test_a_pipeline_in_a_python_file_is_serialized_first_and_another_name_is_configured(
     device, file, contract, model
 ):
@@ -103,28 +101,17 @@ def test_a_pipeline_in_a_python_file_is_serialized_first_and_another_name_is_con
 @pytest.mark.parametrize(
     ("file", "content", "words"),
     [
+        ("other.dali", lambda: b"", "unable to find '"),
         ("dali.py", lambda: b"", "cannot be serialized: it has 0 functions"),
         ("model.dali", lambda: halves(device="gpu"), "this server has none. Build the model without a GPU"),
         ("model.dali", lambda: b"\x01X, and nothing that DALI could read", "DALI cannot load the pipeline"),
         ("model.dali", lambda: halves(name="OTHER"), "no input of the configuration's name: ['X']"),
     ],
-    ids=["no function", "for a GPU", "no pipeline", "another input"],
+    ids=["no file", "no function", "for a GPU", "no pipeline", "another input"],
 )
 def test_what_the_backend_cannot_run_is_refused_with_the_reason(file, content, words, contract, model):
     (model / "1" / file).write_bytes(content())
     assert words in load(contract, model)[1]
-
-
-def test_a_missing_file_is_named(contract, model):
-    assert f"unable to find '{model / '1' / 'model.dali'}'" in load(contract, model)[1]
-
-
-@needs_dali
-def test_more_outputs_than_the_pipeline_makes_are_refused(contract, model):
-    (model / "1" / "model.dali").write_bytes(halves())
-    more = 'output { name: "Z" data_type: TYPE_FP32 dims: [-1] }'
-    (model / "config.pbtxt").write_text(CONFIG.format(more=more))
-    assert "the pipeline has 1 outputs but the model configuration specifies 2" in load(contract, model)[1]
 
 
 @needs_dali

@@ -10,21 +10,12 @@ from typing import Any
 
 import pytest
 from aws_cdk import CfnOutput
-from aws_cdk.assertions import Template
-from synthesised_stacks import repository_in, small_stack, template_of
+from synthesised_stacks import small_stack, template_of
 
-from aws_for_tests.deployed_functions import begin, destroy, ended, logged, outputs, reasons, until
-from aws_for_tests.fixture import set_quotas
+from aws_for_tests.deployed_functions import begin, destroy, ended, logged, outputs, until
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.deployed_endpoints import served
-from triton_fleet import (
-    DeploymentBuild,
-    ModelBuildProject,
-    ModelRepository,
-    Serving,
-    SingleModelEndpoint,
-    Variant,
-)
+from triton_fleet import DeploymentBuild, ModelBuildProject, ModelRepository, SingleModelEndpoint, Variant
 from triton_models.repository.manifest import MANIFEST_NAME, ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.stored_manifest import read_manifest
 
@@ -37,9 +28,9 @@ OFTEN = ("POLL_S = 15", "POLL_S = 0.1")
 
 
 @cache
-def synthesised(bucket: str = "", key: str = "") -> str:
+def synthesised() -> str:
     stack = small_stack()
-    repository = repository_in(stack, bucket=bucket, key=key)
+    repository = ModelRepository(stack, "Repository")
     builds = ModelBuildProject(stack, "Builds", repository=repository, source=SOURCE, models=["resnet50"])
     artifact = DeploymentBuild(stack, "Build", builds=builds).artifact("resnet50")
     SingleModelEndpoint(
@@ -52,18 +43,12 @@ def synthesised(bucket: str = "", key: str = "") -> str:
     )
     CfnOutput(stack, "Artifact", value=artifact)
     CfnOutput(stack, "Url", value=repository.url)
-    CfnOutput(stack, "Key", value=repository.key.key_arn)
-    return template_of(stack)
+    return template_of(stack).replace(*OFTEN)
 
 
-def deploy(aws: EmbeddedAws, **kept: str) -> str:
-    """Begin to deploy the stack, with an existing bucket and key if they are given. Returns its id."""
-    found: dict[str, Any] = json.loads(synthesised(**kept))
-    functions = [each for each in found["Resources"].values() if each["Type"] == "AWS::Lambda::Function"]
-    [code] = [
-        each["Properties"]["Code"] for each in functions if OFTEN[0] in each["Properties"]["Code"]["ZipFile"]
-    ]
-    code["ZipFile"] = code["ZipFile"].replace(*OFTEN)
+def deploy(aws: EmbeddedAws) -> str:
+    """Begin to deploy the stack. Returns its id."""
+    found: dict[str, Any] = json.loads(synthesised())
     return begin(aws, found.pop("Resources"), **found)
 
 
@@ -93,25 +78,6 @@ def test_the_endpoint_serves_what_the_deployment_has_built(aws: EmbeddedAws) -> 
     assert outputs(aws)["Artifact"] == ARTIFACT
     assert served(aws) == ARTIFACT
     assert destroy(aws) == "DELETE_COMPLETE"
-
-
-def test_what_a_destroyed_stack_has_left_is_served_again_without_building_it_again(aws: EmbeddedAws) -> None:
-    stack = deploy(aws)
-    until(lambda: logged(aws, "Waiting for resnet50") > 1)
-    write_result(aws, status="published", step="publish", artifact=ARTIFACT)
-    assert ended(aws, stack) == "CREATE_COMPLETE"
-    bucket, key = outputs(aws)["Url"].split("/")[2], outputs(aws)["Key"]
-    assert destroy(aws) == "DELETE_COMPLETE"
-
-    again = deploy(aws, bucket=bucket, key=key)
-    until(lambda: len(aws.client("codebuild").list_builds()["ids"]) > 1)
-    write_result(aws, status="unchanged", step="wait", artifact=ARTIFACT)
-
-    assert ended(aws, again) == "CREATE_COMPLETE"
-    assert outputs(aws)["Artifact"] == ARTIFACT
-    assert outputs(aws)["Url"] == f"s3://{bucket}/models/"
-    assert len(aws.client("s3").list_buckets()["Buckets"]) == 1
-    assert len(aws.client("kms").list_keys()["Keys"]) == 1
 
 
 def built(aws: EmbeddedAws, artifact: str, *, builds: int) -> None:
@@ -148,41 +114,3 @@ def test_a_deployment_that_fails_after_its_build_leaves_the_names_that_have_move
     assert set(model.current.values()) == {newer}
     assert len(aws.client("codebuild").list_builds()["ids"]) == 2
     assert served(aws) == ARTIFACT
-
-
-def test_a_model_that_fails_fails_the_deployment_and_the_build_does_not_go_on(aws: EmbeddedAws) -> None:
-    stack = deploy(aws)
-    until(lambda: logged(aws, "Waiting for resnet50") > 1)
-
-    write_result(
-        aws, status="failed", step="build", problems=[{"what": "no operator Foo", "fix": "use Bar"}], log="l"
-    )
-
-    status = ended(aws, stack)
-    assert status.startswith("ROLLBACK_FAILED")  # the bucket is not empty, so it stays
-    assert "resnet50 failed in the step build: no operator Foo. use Bar. Log: l." in reasons(aws, stack)
-    assert build_of(aws)["buildStatus"] == "STOPPED"
-    assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
-
-
-def test_a_deployment_fails_at_once_where_no_job_may_build(
-    aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_quotas(monkeypatch, "processing job", 0.0)
-    stack = small_stack()
-    repository = ModelRepository(stack, "Repository")
-    builds = ModelBuildProject(
-        stack,
-        "Builds",
-        repository=repository,
-        source=SOURCE,
-        models=["resnet50"],
-        serving=Serving(instance_type="ml.g4dn.xlarge"),
-    )
-    DeploymentBuild(stack, "Build", builds=builds)
-    found = Template.from_stack(stack).to_json()
-    begun = begin(aws, found.pop("Resources"), **found)
-
-    assert ended(aws, begun).startswith("ROLLBACK")
-    assert "The quota ml.g4dn.xlarge for processing job usage of sagemaker is 0" in reasons(aws, begun)
-    assert aws.client("codebuild").list_builds()["ids"] == []

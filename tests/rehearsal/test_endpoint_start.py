@@ -19,7 +19,6 @@ from triton_models.repository.manifest import MANIFEST_NAME, Manifest
 pytestmark = pytest.mark.story
 
 LOGS = "/aws/sagemaker/Endpoints/search"
-START = "Custom::TritonEndpointStart"
 
 
 @pytest.fixture
@@ -80,14 +79,6 @@ def test_a_model_is_created_where_an_empty_prefix_is_refused(aws: EmbeddedAws) -
 
     stored = aws.client("s3").get_object(Bucket=outputs(aws)["Bucket"], Key=f"models/{MANIFEST_NAME}")
     assert Manifest.from_json(stored["Body"].read()) == Manifest()
-
-
-def test_without_a_manifest_the_empty_prefix_fails_the_deployment(aws: EmbeddedAws) -> None:
-    found = template()
-    [start] = [each for each in found["Resources"].values() if each["Type"] == START]
-    del start["Properties"]["Manifest"]
-
-    assert "Could not find model data at s3://" in deploy(aws, found)
 
 
 def test_an_endpoint_that_does_not_start_leaves_its_logs_and_nothing_else(aws: EmbeddedAws) -> None:

@@ -1,10 +1,11 @@
-"""The pages about clients and day two: every example runs against a rehearsed endpoint.
+"""This repository, rehearsed, and every example of the pages about clients and day two against it.
 
 Those for the AWS command line run where it is installed; `tests/test_pages.py` compares them with the API.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -31,8 +32,8 @@ SHELL = {"clients": CLIENTS, "day two": DAY_TWO}
 
 @pytest.fixture(scope="module")
 def stayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stayed]:
-    """A rehearsal of minilm that has run and stays."""
-    with staying(ROOT, tmp_path_factory.mktemp("rehearsal"), "minilm") as running:
+    """A rehearsal of this repository that has run and stays."""
+    with staying(ROOT, tmp_path_factory.mktemp("rehearsal")) as running:
         yield running
 
 
@@ -52,8 +53,10 @@ def run(command: list[str], stayed: Stayed, folder: Path, **more: str) -> str:
     return done.stdout
 
 
-def test_there_is_an_example_for_each_client() -> None:
-    assert len(PYTHON) == 4
+def test_every_model_that_the_app_names_is_served_and_equals_its_source(stayed: Stayed) -> None:
+    named = json.loads((ROOT / "cdk.json").read_text())["context"]["tritonFleet"]["models"]
+    assert {made["model"] for made in stayed.document["predictions"]} == set(named)
+    assert [made for made in stayed.document["predictions"] if not made["passed"]] == []
 
 
 @pytest.mark.parametrize("code", PYTHON.values(), ids=PYTHON)
@@ -61,6 +64,7 @@ def test_a_client_in_python_is_answered(code: str, stayed: Stayed, tmp_path: Pat
     repository = stayed.document["deployed"]["repository"]
     code = code.replace("s3://bucket/models/", repository)
 
+    assert len(PYTHON) == 4
     answer = run([sys.executable, "-c", code], stayed, tmp_path)
 
     assert re.findall(r"\d+", answer) == ["1", "384"] * code.count("print(")

@@ -23,12 +23,6 @@ class Weighted(torch.nn.Module):
         return large * 10 + small, torch.full_like(large, float(large.shape[0]))
 
 
-def torchscript(network: torch.nn.Module, *examples: torch.Tensor) -> bytes:
-    buffer = io.BytesIO()
-    torch.jit.save(torch.jit.trace(network, examples, check_trace=False), buffer)
-    return buffer.getvalue()
-
-
 @pytest.fixture(scope="module")
 def weighted() -> bytes:
     buffer = io.BytesIO()
@@ -115,12 +109,3 @@ def test_an_output_that_the_network_has_not_is_an_error_of_the_request(given, sa
     answer = server.invoke(name, {"large": [1.0], "small": [2.0]})
     assert not answer.ok
     assert said in answer.text
-
-
-def test_what_the_network_raises_is_the_callers_error_and_harms_nobody_else(server):
-    name = server.serve(
-        torchscript(torch.nn.Linear(3, 1), torch.zeros(2, 3)), names=("X__0",), outputs=("Y__0",)
-    )
-    answer = server.invoke(name, {"X__0": [1.0]})
-    assert not answer.ok
-    assert "PyTorch error" in answer.text

@@ -55,7 +55,7 @@ def test_it_passes_if_every_answer_is_right(predictions: tuple[Prediction, ...],
         ((_answer(0.0), _answer(0.0, SECOND)), False),
         ((_answer(0.0, file_name("double", "3")),), False),
     ],
-    ids=["right", "wrong", "missing", "moved meanwhile", "not in the manifest"],
+    ids=["right", "wrong", "missing", "moved meanwhile", "unknown"],
 )
 def test_the_artifacts_that_answered_are_known_by_their_digests(
     predictions: tuple[Prediction, ...], passed: bool

@@ -1,59 +1,40 @@
-"""Forty models of 21 kinds in one rehearsal: built by the state machine and served with eviction."""
+"""A model of each kind in one rehearsal: built by the state machine and served with eviction."""
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from tests.rehearsal import zoo
-from tests.rehearsal.stayed import ROOT, Stayed, staying
+from tests.rehearsal.stayed import Stayed, clone_with, staying
 
 pytestmark = pytest.mark.story
 
-SCALE = 40
 # Less than the models need together, and more than the largest of them.
-GPU_MEMORY = "40KiB"
+GPU_MEMORY = "20KiB"
 
 
 @pytest.fixture(scope="module")
-def names() -> list[str]:
-    """The models: as many of each kind as there is room for."""
-    kinds = list(zoo.KINDS)
-    return [f"{kinds[number % len(kinds)]}_{number // len(kinds)}" for number in range(SCALE)]
-
-
-@pytest.fixture(scope="module")
-def stayed(names: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stayed]:
+def stayed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stayed]:
     """A rehearsal of a project with these models, which builds them with a state machine."""
-    project = tmp_path_factory.mktemp("zoo") / "fleet"
-    models = project / "model_builds" / "models"
-    models.mkdir(parents=True)
-    shutil.copy(ROOT / "app.py", project)
-    for name in ("stacks", "node_modules"):
-        (project / name).symlink_to(ROOT / name)
-    for name in names:
-        kind, _, seed = name.rpartition("_")
-        zoo.write(models, kind, name, int(seed))
-    settings = json.loads((ROOT / "cdk.json").read_text())
-    settings["context"]["tritonFleet"] = {"models": names, "parallel_builds": 2}
-    (project / "cdk.json").write_text(json.dumps(settings))
+    project = clone_with(
+        tmp_path_factory.mktemp("zoo") / "fleet", {}, models=list(zoo.KINDS), parallel_builds=2
+    )
+    for kind in zoo.KINDS:
+        zoo.write(project / "model_builds" / "models", kind, kind, 0)
     with staying(project, tmp_path_factory.mktemp("rehearsal"), f"--gpu-memory={GPU_MEMORY}") as found:
         yield found
 
 
-def test_every_model_of_every_kind_is_served_and_equals_its_framework(
-    stayed: Stayed, names: list[str]
-) -> None:
+def test_every_model_of_every_kind_is_served_and_equals_its_framework(stayed: Stayed) -> None:
     wrong = [made for made in stayed.document["predictions"] if not made["passed"]]
     assert (wrong, stayed.document["passed"]) == ([], True)
-    assert {made["model"] for made in stayed.document["predictions"]} == set(names)
+    assert {made["model"] for made in stayed.document["predictions"]} == set(zoo.KINDS)
 
 
-def test_every_model_was_built_by_the_state_machine(stayed: Stayed, names: list[str]) -> None:
+def test_every_model_was_built_by_the_state_machine(stayed: Stayed) -> None:
     executions = stayed.ask("""
 import boto3, json
 states = boto3.client("stepfunctions")
@@ -63,7 +44,7 @@ print(json.dumps([each["status"] for each in found]))
 """)
     assert executions == ["SUCCEEDED"]
     results = Counter(each["status"] for each in stayed.document["results"])
-    assert results == {"published": len(names)}
+    assert results == {"published": len(zoo.KINDS)}
 
 
 def test_models_were_evicted_for_others(stayed: Stayed) -> None:
