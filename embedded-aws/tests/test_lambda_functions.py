@@ -68,10 +68,10 @@ def test_a_function_knows_its_context_and_environment_and_nothing_of_the_caller(
 
         def handler(event, context):
             found = [name for name in event if importlib.util.find_spec(name)]
-            told = [context.function_name, context.invoked_function_arn, len(context.aws_request_id)]
+            known = [context.function_name, context.invoked_function_arn, len(context.aws_request_id)]
             names = ["AWS_PROFILE", "GREETING", "AWS_REGION", "AWS_LAMBDA_FUNCTION_NAME"]
             variables = [os.environ.get(each) for each in names]
-            return found, told, variables, os.getcwd(), context.get_remaining_time_in_millis()
+            return found, known, variables, os.getcwd(), context.get_remaining_time_in_millis()
         """,
         name="knowing",
         Environment={"Variables": {"GREETING": "hello"}},
@@ -79,8 +79,8 @@ def test_a_function_knows_its_context_and_environment_and_nothing_of_the_caller(
 
     answer = invoke(aws, "knowing", ["embedded_aws", "aws_for_tests", "boto3"])["Payload"]
 
-    found, told, variables, here, left = answer
-    assert (found, told) == (["boto3"], ["knowing", function_arn("knowing"), 36])
+    found, known, variables, here, left = answer
+    assert (found, known) == (["boto3"], ["knowing", function_arn("knowing"), 36])
     assert variables == [None, "hello", "us-east-1", "knowing"]
     assert Path.cwd().as_posix() not in here
     assert 20_000 < left <= 30_000

@@ -63,7 +63,7 @@ shapes = {"X": ShapeRange(min=(1, 4), opt=(4, 4), max=(8, 4))}
 job.compile_plan(encoder / "model.onnx", shapes=shapes)
 """
 
-# A model of one ONNX file beside its declaration.
+# A model of one ONNX file next to its declaration.
 ONNX_FILE = """
 from pathlib import Path
 import numpy as np

@@ -31,8 +31,8 @@ def identity(tmp_path):
 
 def test_a_server_without_models_is_ready_and_nobody_at_the_address_is_not(contract, tmp_path):
     assert contract.ping()
-    with MultiModelContract(tmp_path / "8080") as nobody:
-        assert not nobody.ping()
+    with MultiModelContract(tmp_path / "8080") as nothing:
+        assert not nothing.ping()
 
 
 def test_a_model_is_loaded_described_listed_invoked_and_unloaded(contract, identity):
