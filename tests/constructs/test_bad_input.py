@@ -35,7 +35,8 @@ from triton_fleet import (
         (MultiModelEndpoint, {"initial_instance_count": "2"}, "type of initial_instance_count must be int"),
         (MultiModelEndpoint, {"repository": None}, "type of repository must be triton_fleet.parts"),
         (SingleModelEndpoint, {"variants": "AllTraffic"}, "write ['AllTraffic']"),
-        (ModelBuildProject, {"models": ["minilm", 5]}, "type of models must be one of"),
+        (ModelBuildProject, {"models": ["minilm", 5]}, "type of models[1] must be str"),
+        (MultiModelEndpoint, {"rollback_alarms": [None]}, "type of rollback_alarms[0] must be one of"),
     ],
 )
 def test_a_construct_names_an_argument_of_a_wrong_type_before_it_is_created(

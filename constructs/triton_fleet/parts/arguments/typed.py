@@ -55,7 +55,13 @@ def typed(cls: Class) -> Class:
 
 
 def _mistakes(name: str, value: object, hint: Any) -> Iterator[str]:
-    kinds = [_told(each, value) for each in (get_args(hint) if isinstance(hint, UnionType) else (hint,))]
+    hints = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    of = next((get_args(each) for each in hints if get_origin(each) is Sequence), ())
+    if of and isinstance(value, (list, tuple)):
+        for number, each in enumerate(value):
+            yield from _mistakes(f"{name}[{number}]", each, of[0])
+        return
+    kinds = [_told(each, value) for each in hints]
     if isinstance(value, str) and str not in kinds and any(get_origin(each) is Sequence for each in kinds):
         yield f"write [{value!r:.80}]"
         return
