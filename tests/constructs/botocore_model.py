@@ -1,12 +1,19 @@
-"""What the APIs would say of a request, and what a deployment makes of synthesised properties."""
+"""Holds synthesised CloudFormation properties, with what a deployment makes of them, against the APIs.
+
+Botocore's own validator knows types and required members; ranges, lengths and patterns are those of the
+constructs' own check, and enumerations are checked here.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import botocore.session
+from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
 from triton_fleet.parts.arguments.service_model import check_request
@@ -18,18 +25,110 @@ _PSEUDO = {
     "AWS::Partition": "aws",
     "AWS::URLSuffix": "amazonaws.com",
 }
+# What a resource is called once it is there, where its logical id would be too long for that.
+_PHYSICAL = {
+    "AWS::EC2::Subnet": "subnet-0123456789abcdef0",
+    "AWS::EC2::SecurityGroup": "sg-0123456789abcdef0",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The API call behind a resource type.
+
+    Attributes:
+        service: botocore's name of the service.
+        operation: The operation that CloudFormation calls.
+        added: Members that CloudFormation fills in.
+        left_out: Properties that belong to another call or to CloudFormation itself.
+    """
+
+    service: str
+    operation: str
+    added: Mapping[str, Any]
+    left_out: frozenset[str] = frozenset()
+
+
+_TARGET = {
+    "ServiceNamespace": "sagemaker",
+    "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    "ResourceId": "endpoint/Fleet/variant/AllTraffic",
+}
+CALLS: Mapping[str, Call] = {
+    "AWS::SageMaker::Model": Call(service="sagemaker", operation="CreateModel", added={"ModelName": "model"}),
+    "AWS::SageMaker::EndpointConfig": Call(
+        service="sagemaker", operation="CreateEndpointConfig", added={"EndpointConfigName": "config"}
+    ),
+    "AWS::SageMaker::Endpoint": Call(
+        service="sagemaker",
+        operation="CreateEndpoint",
+        added={},
+        left_out=frozenset(  # of UpdateEndpoint
+            {"RetainAllVariantProperties", "ExcludeRetainedVariantProperties"}
+        ),
+    ),
+    "AWS::ApplicationAutoScaling::ScalableTarget": Call(
+        service="application-autoscaling", operation="RegisterScalableTarget", added={}
+    ),
+    "AWS::ApplicationAutoScaling::ScalingPolicy": Call(
+        service="application-autoscaling",
+        operation="PutScalingPolicy",
+        added=_TARGET,
+        left_out=frozenset({"ScalingTargetId"}),
+    ),
+    "AWS::CodeBuild::Project": Call(
+        service="codebuild", operation="CreateProject", added={"name": "project"}
+    ),
+}
+
+
+def violations(template: Mapping[str, Any]) -> list[str]:
+    """Return the properties that services would refuse in a template's resources of the types in `CALLS`."""
+    found: list[str] = []
+    for resource in template["Resources"].values():
+        call = CALLS.get(resource["Type"])
+        if call is not None:
+            properties = {
+                name: value
+                for name, value in resolved(resource["Properties"], template).items()
+                if name not in call.left_out
+            }
+            found += refused(call.service, call.operation, {**call.added, **properties})
+    return found
 
 
 def refused(service: str, operation: str, request: Mapping[str, Any]) -> list[str]:
     """Return what the API of a service would refuse in a request."""
-    model = botocore.session.Session().get_service_model(service)
-    shape = model.operation_model(operation).input_shape
+    shape = _service(service).operation_model(operation).input_shape
     assert shape is not None
     report = Report(operation)
     check_request(report, service, shape.name, request, place=operation)
-    validated = ParamValidator().validate(request, shape)
+    unlisted: list[str] = []
+    validated = ParamValidator().validate(_as_called(shape, request, unlisted), shape)
     wrong = [validated.generate_report()] if validated.has_errors() else []
-    return [*(f"{each.where}: {each.what}" for each in report.problems), *wrong]
+    return [*(f"{each.where}: {each.what}" for each in report.problems), *unlisted, *wrong]
+
+
+def _as_called(shape: Any, value: Any, unlisted: list[str]) -> Any:
+    """Return a request with the names of the API; notes values that are not in an enumeration."""
+    if isinstance(value, dict):
+        # CloudFormation's names begin with a capital, some services' do not; BuildSpec is buildspec.
+        members = getattr(shape, "members", {})
+        names = {name.casefold(): name for name in members}
+        given = {names.get(name.casefold(), name): each for name, each in value.items()}
+        of = {name: members.get(name, getattr(shape, "value", None)) for name in given}
+        return {name: _as_called(of[name], each, unlisted) for name, each in given.items()}
+    if isinstance(value, list):
+        return [_as_called(getattr(shape, "member", None), each, unlisted) for each in value]
+    if getattr(shape, "enum", None) and value not in shape.enum:
+        unlisted.append(f"{value!r} is not one of {', '.join(shape.enum)}")
+    return value
+
+
+@cache
+def _service(name: str) -> ServiceModel:
+    """A service's model, which is megabytes of JSON to read."""
+    return botocore.session.Session().get_service_model(name)
 
 
 def resolved(value: Any, template: Mapping[str, Any]) -> Any:
@@ -47,6 +146,8 @@ def resolved(value: Any, template: Mapping[str, Any]) -> Any:
 
 def _ref(argument: Any, template: Mapping[str, Any]) -> Any:
     kind = template["Resources"].get(argument, {}).get("Type")
+    if kind in _PHYSICAL:
+        return _PHYSICAL[kind]
     if kind == "AWS::SNS::Topic":
         return f"arn:aws:sns:us-east-1:{_PSEUDO['AWS::AccountId']}:{argument}"
     return _PSEUDO.get(argument, argument)

@@ -8,6 +8,7 @@ from typing import Any
 
 from aws_cdk import Stack
 from aws_cdk.assertions import Template
+from botocore_model import violations
 from cfnlint.api import ManualArgs, lint
 
 Resources = Callable[[str], list[dict[str, Any]]]
@@ -45,9 +46,9 @@ def only(template: Mapping[str, Any], kind: str) -> tuple[str, dict[str, Any]]:
 
 
 def refusals(stack: Stack) -> list[str]:
-    """Return what cfn-lint finds in a stack."""
-    template = json.dumps(Template.from_stack(stack).to_json())
+    """Return the complaints of the services' own API models and of cfn-lint about a stack."""
+    template = Template.from_stack(stack).to_json()
     # The CDK lets a state machine depend on its role in words as well (W3005).
     config = ManualArgs(regions=["eu-west-1", "us-east-1"], ignore_checks=["W3005"])
-    found = lint(template, config=config)
-    return [f"{each.rule.id} {each.message}" for each in found]
+    found = lint(json.dumps(template), config=config)
+    return [*violations(template), *(f"{each.rule.id} {each.message}" for each in found)]
