@@ -251,5 +251,6 @@ def test_a_declared_network_becomes_a_whole_model_directory(cpu, declare_network
         [3],
     )
     assert config.model_warmup[0].inputs["INPUT__0"].zero_data
+    assert config.model_warmup[0].count == 3
     loaded = torch.jit.load(io.BytesIO((root / "soft" / "1" / "model.pt").read_bytes()))
     torch.testing.assert_close(loaded(torch.zeros(1, 3)), torch.full((1, 3), 1 / 3))

@@ -112,7 +112,7 @@ def form(
                 backend=backend,
                 max_batch_size=MAX_BATCH,
                 batching=DynamicBatching(max_delay_us=500),
-                warm_up=WarmUp(count=3 if isinstance(backend, LibTorch) else 1),
+                warm_up=WarmUp(),
             )
         ],
         examples=functools.partial(examples, image),

@@ -17,6 +17,7 @@ from triton_models.artifact.networks import NetworkTensor, Signature
 from triton_models.base.checks import Check, Report
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
+from triton_models.declare.backends import LibTorch
 from triton_models.declare.declaration import Example, Tensors
 from triton_models.declare.ensembles import Interface, connect
 from triton_models.declare.models import Ensemble, Forest, OnnxFile, ServedModel
@@ -190,8 +191,8 @@ def add_warm_up(
     sizes = usual_sizes(model)
     for batch in model.warm_up.batch_sizes:
         sample = config.model_warmup.add(name=f"batch of {batch}", batch_size=batch)
-        if model.warm_up.count > 1:  # Triton's default is one
-            sample.count = model.warm_up.count
+        if (count := model.warm_up.count or (3 if isinstance(model.backend, LibTorch) else 1)) > 1:
+            sample.count = count  # Triton's default is one
         for tensor in config.input:
             entry = sample.inputs[tensor.name]
             entry.data_type = tensor.data_type
