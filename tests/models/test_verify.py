@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -183,12 +183,10 @@ class Keeping(Server):
 @pytest.fixture(scope="module")
 def keeping(program: Path, roots: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that has loaded both models, for tests of what they answer."""
-    with (
-        closing(Keeping(program, tmp_path_factory.mktemp("keeping"), limits=Limits())) as server,
-        Server.loaded(server, roots / "twice", "twice"),
-        Server.loaded(server, roots / "moody", "moody"),
-    ):
+    server = Keeping(program, tmp_path_factory.mktemp("keeping"), limits=Limits())
+    with Server.loaded(server, roots / "twice", "twice"), Server.loaded(server, roots / "moody", "moody"):
         yield server
+    server.stop()
 
 
 @pytest.fixture

@@ -88,13 +88,15 @@ def test_what_is_not_run_here_is_refused(document: dict[str, Any], said: str) ->
 
 
 def test_a_command_gets_what_was_given_and_no_input_and_answers_its_exit_status(
-    shell: CommandShell, lines: list[str]
+    tmp_path: Path, lines: list[str]
 ) -> None:
     several_lines = "for status in 0 3\ndo\n  (exit $status)\ndone"
-    commands = ("true", "false", "(exit 7)", several_lines, "read -r answer", "echo err >&2")
-    assert [shell.run(each) for each in commands] == [0, 1, 7, 3, 1, 0]
-    assert lines == ["err"]
-    shell.run("env")
+    commands = ("true", "false", "(exit 7)", several_lines, "read -r answer", "echo err >&2", "env")
+    with CommandShell(
+        environment={**PATH, "GIVEN": "here"}, directory=tmp_path, on_line=lines.append
+    ) as shell:
+        assert [shell.run(each) for each in commands] == [0, 1, 7, 3, 1, 0, 0]
+    assert lines[0] == "err"
     names = {line.partition("=")[0] for line in lines[1:]}
     assert names == {"PATH", "GIVEN", "PWD", "SHLVL", "_"}
 
