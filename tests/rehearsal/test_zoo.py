@@ -1,4 +1,4 @@
-"""A model of each kind in one rehearsal: built by the state machine and served with eviction."""
+"""A model of each of 21 kinds in one rehearsal: built by the state machine and served with eviction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.rehearsal.stayed import Stayed, clone_with, staying
 pytestmark = pytest.mark.story
 
 # Less than the models need together, and more than the largest of them.
-GPU_MEMORY = "20KiB"
+GPU_MEMORY = "28KiB"
 
 
 @pytest.fixture(scope="module")
