@@ -62,9 +62,14 @@ PASSING = {
         error(424, "ModelError", OriginalStatusCode=503, OriginalMessage="busy"),
         "model-failed",
     ),
+    "throttled without a word": (
+        reply(400, b'{"message": null}', x_amzn_errortype="ThrottlingException"),
+        "throttled",
+    ),
     "unknown model": (UNKNOWN_MODEL, "model-unloaded"),
     "cut": (CUT, "no-answer"),
     "half a body": (cut_short(answer(), by=10), "no-answer"),
+    "half the headers": (Step(sends=b"HTTP/1.1 200 OK\r\nContent-Le", closes=True), "no-answer"),
     "not HTTP": (NOT_HTTP, "no-answer"),
 }
 LASTING = {
@@ -116,7 +121,9 @@ def test_a_fault_that_passes_is_sent_again_and_given_up_after_three_attempts(
 
 
 @pytest.mark.parametrize("service", ["s3", "ssm"])
-@pytest.mark.parametrize("body", [b"", b'{"message": null}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b'{"message": null}', b"<Error><Code>AccessDenied</Code></Error>"]
+)
 def test_a_look_up_may_be_refused_without_a_word(world: World, service: str, body: bytes) -> None:
     refusing: ScriptedServer = getattr(world, service)
     refusing.otherwise = reply(403, body, x_amzn_errortype="AccessDeniedException")
@@ -134,6 +141,14 @@ def test_a_fault_that_would_come_again_is_an_error_at_once(world: World, fault: 
     assert (error.attempts, error.retryable) == (1, False)
     assert (error.model, error.artifact, error.endpoint) == ("m", "m-1111111111111111.tar.gz", "e")
     assert len(world.runtime.requests) == 1
+
+
+@pytest.mark.parametrize("faults", list(itertools.permutations(("cut", "unknown model", "a page"))))
+def test_a_lasting_fault_ends_the_call_wherever_it_comes(world: World, faults: tuple[str, ...]) -> None:
+    world.runtime.steps = [(LASTING | PASSING)[fault][0] for fault in faults]
+    error = failed(lambda: ask(world.client(attempts=5)))
+    assert rule_of(error) == "answer"
+    assert error.attempts == len(world.runtime.requests) == faults.index("a page") + 1
 
 
 def test_an_error_has_all_that_is_known(world: World) -> None:
@@ -188,6 +203,21 @@ def test_an_endpoint_that_does_not_finish_its_answer_costs_no_more_than_the_dead
     assert (rule_of(error), error.attempts, error.retryable) == ("deadline", 1, True)
     world.runtime.wait_until_asked(1)
     assert len(world.runtime.requests) == 1
+
+
+def test_a_call_may_have_a_deadline_of_its_own(world: World) -> None:
+    world.runtime.otherwise = error(429, "ModelNotReadyException")
+    client = world.client(deadline_s=360.0)
+    raised = failed(lambda: ask(client, deadline_s=10.0))
+    assert rule_of(raised) == "model-not-ready"
+    assert raised.elapsed_s <= 10.0
+
+
+def test_nothing_is_sent_after_the_deadline(world: World) -> None:
+    world.runtime.otherwise = CUT
+    raised = failed(lambda: ask(world.client(attempts=100, deadline_s=1.0)))
+    assert raised.elapsed_s <= 1.0
+    assert raised.attempts == len(world.runtime.requests) < 10
 
 
 def test_nothing_is_sent_if_resolving_took_all_the_time(world: World) -> None:
