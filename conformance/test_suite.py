@@ -75,6 +75,7 @@ def test_nothing_is_created_before_it_is_agreed_to(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.story
 def test_a_run_is_recorded_and_replayed_and_leaves_nothing(
     suite: Suite, account: EmbeddedAws, tmp_path: Path
 ) -> None:

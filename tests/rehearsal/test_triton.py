@@ -80,6 +80,7 @@ class TritonPythonModel:
 """
 
 
+@pytest.mark.story
 def test_models_that_load_stop_neither_pings_nor_models_that_are_loaded(tmp_path):
     held, count = tmp_path / "held", 10  # more than Triton's default of request threads
     held.mkdir()

@@ -185,6 +185,7 @@ job.sources["state"] = f"{state} {signal.getsignal(signal.SIGUSR1)} {os.getcwd()
 """
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("end", ["", "raise RuntimeError"], ids=["is published", "fails"])
 def test_what_a_model_patches_does_not_reach_the_next_one(end, delivery, models, s3):
     declare(models, "spoils", body=SPOILS + end)

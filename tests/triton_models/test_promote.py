@@ -243,6 +243,7 @@ def test_a_request_that_is_not_the_one_of_its_digest_is_left_out(stages: Stages)
     assert request_name(said) not in objects(stages.production, stages.s3)
 
 
+@pytest.mark.story
 @settings(max_examples=300 if os.environ.get("FLEET_FUZZ") == "1" else 10, deadline=None)
 @given(st.data())
 def test_whatever_a_manifest_says_each_verb_ends_with_a_result_or_an_error_and_touches_nothing_else(
