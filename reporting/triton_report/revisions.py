@@ -36,7 +36,7 @@ class Revision:
 
 
 def working_tree(project: Path) -> Revision:
-    """The project as it lies there."""
+    """The project as it is there."""
     return _synthesised(project, name="the working tree")
 
 

@@ -123,6 +123,15 @@ def test_of_a_table_of_embeddings_only_the_rows_are_read(tmp_path):
     assert found.weights == 4 * 3 * 16
 
 
+def test_a_table_counts_once_however_often_its_rows_are_read_and_fully_where_a_product_reads_it(tmp_path):
+    gather, ids = helper.make_node("Gather", ["table", "ids"], ["rows"]), {"ids": [4, 500]}
+    relu = helper.make_node("Relu", ["rows"], ["y"])
+    product = helper.make_node("MatMul", ["rows", "table"], ["y"])
+    given = {"weights": {"table": floats(64, 64)}, "integers": ("ids",)}
+    assert cost(tmp_path, [gather, relu], ids, **given).weights == 64 * 64
+    assert cost(tmp_path, [gather, product], {"ids": [1, 2]}, **given).weights == 64 * 64
+
+
 def test_an_operator_without_a_rule_is_named(tmp_path):
     nodes = [helper.make_node("Det", ["x"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
     assert cost(tmp_path, nodes, {"x": [8, 3, 3]}).uncounted == {"Det": 1}
@@ -165,3 +174,12 @@ def test_a_gpu_without_known_peaks_is_refused(declare, models, capsys):
     declare("matrix", declaration=MATRIX)
     assert main(["compare", "matrix", "--gpu", "B300", "--models", str(models), "--json"]) == 1
     assert [each["rule"] for each in json.loads(capsys.readouterr().out)["error"]] == ["gpu-peaks"]
+
+
+def test_a_network_that_fails_is_named_with_its_line_and_prints_into_no_result(declare, models, capsys):
+    code = "    import torch\n    return torch.nn.Linear(512, 1024)"
+    declare("matrix", declaration=MATRIX.replace(code, "    print('hello')\n    return 1 / 0"))
+    assert main(["compare", "matrix", "--gpu", "A10G", "--models", str(models), "--json"]) == 1
+    (problem,) = json.loads(capsys.readouterr().out)["error"]
+    assert problem["rule"] == "build-failed"
+    assert "build.py:" in problem["where"]

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, their SHA-256 digests, and those of a source folder."""
+"""Files: written completely or not at all, their SHA-256 digests, and those of a source folder."""
 
 from __future__ import annotations
 

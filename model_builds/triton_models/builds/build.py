@@ -165,11 +165,15 @@ def build(
     return target
 
 
-def _write(declaration: ModelDefinition, job: Job) -> None:
+@contextlib.contextmanager
+def explained(declaration: ModelDefinition, source: Path) -> Iterator[None]:
+    """Run a declaration's own code: any failure is an error with its line, and what it prints is no result.
+
+    Exporters print too, but standard output is reserved for the command's result.
+    """
     try:
-        # Exporters print, but standard output is reserved for the command's result.
         with contextlib.redirect_stdout(sys.stderr):
-            make(declaration, job)
+            yield
     except FleetError as error:
         raise FleetError(
             replace(problem, where=f"model {declaration.name!r}: {problem.where}")
@@ -179,10 +183,15 @@ def _write(declaration: ModelDefinition, job: Job) -> None:
         said = _COLOUR.sub("", str(error))
         raise FleetError.of(
             what=f"building {declaration.name!r} failed: {type(error).__name__}: {said}",
-            where=blame(error, job.source),
+            where=blame(error, source),
             fix=fix_of(error, otherwise="fix that line, then build again; this attempt left no files"),
             rule="build-failed",
         ) from error
+
+
+def _write(declaration: ModelDefinition, job: Job) -> None:
+    with explained(declaration, job.source):
+        make(declaration, job)
     if not any(job.root.glob("*/config.pbtxt")):
         raise FleetError.of(
             what=f"write() of {declaration.name!r} created no model directory",

@@ -27,6 +27,7 @@ from triton_models.facts.tensorrt import Precision
 NETWORK_COST = Check(id="network-cost", source="the shapes of ONNX's operators, onnx 1.23")
 
 Shape: TypeAlias = Sequence[int]
+Shapes: TypeAlias = Callable[[str], Shape]
 
 # Bytes of a number in the network's arithmetic. Inputs and outputs keep their types.
 _BYTES: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1, "fp8": 1}
@@ -45,10 +46,10 @@ class NetworkCost:
     Attributes:
         batch: The rows of the batch.
         operations: Those of its matrix products and convolutions; a multiplication and an addition are two.
-        weights: The floating-point numbers in the weights that it reads: of a table of embeddings, the rows.
+        weights: The numbers in the weights that it reads: of a table of embeddings, the rows.
         between: The floating-point numbers between its operators, each written once and read once. A runtime
             that fuses operators moves fewer.
-        ends: The bytes of its inputs and outputs, and of weights that are no floating-point numbers.
+        ends: The bytes of its inputs and outputs.
         uncounted: The operators whose arithmetic has no rule here, with their number. Their bytes count.
     """
 
@@ -128,7 +129,8 @@ def floors_of(declaration: ModelDefinition, peaks: Peaks) -> list[NetworkFloor]:
     Other models have none: Python, DALI, forests and TensorFlow's graphs.
 
     Raises:
-        FleetError: A network cannot be exported, or its shapes cannot be derived.
+        FleetError: The shapes of a network cannot be derived.
+        Exception: The declaration's own code failed, or a network cannot be exported.
     """
     found = []
     for model in declaration.models:
@@ -202,24 +204,25 @@ def network_cost(path: Path, shapes: Mapping[str, Shape], *, batch: int = 1) -> 
     ends = inputs | {each.name for each in graph.output}
 
     def shape(name: str) -> Shape:
-        found = constants.get(name) or _dims(known.get(name))
+        found = constants[name] if name in constants else _dims(known.get(name))
         if found is None:
             raise _unknown(name, path)
         return found
 
     operations, uncounted = 0.0, dict[str, int]()
     for node in graph.node:
-        if rule := _RULES.get(node.op_type):
-            operations += rule(node, shape)
-        elif node.domain not in {"", "ai.onnx"} or node.op_type not in _ONLY_BYTES:
+        standard = node.domain in {"", "ai.onnx"}
+        if standard and node.op_type in _RULES:
+            operations += _RULES[node.op_type](node, shape)
+        elif not standard or node.op_type not in _ONLY_BYTES:
             uncounted[node.op_type] = uncounted.get(node.op_type, 0) + 1
     made = {name for node in graph.node for name in node.output if name}
-    rows = {node.input[0]: node.output[0] for node in graph.node if node.op_type in _READS_ROWS}
-    read = (rows.get(each.name, each.name) for each in graph.input if each.name not in inputs)
+    weights = [each.name for each in graph.input if each.name not in inputs]
+    weights += [each.name for each in graph.initializer if each.data_type in _FLOATS]
     return NetworkCost(
         batch=batch,
         operations=operations,
-        weights=sum(math.prod(shape(each)) for each in (*read, *_floats(graph.initializer))),
+        weights=sum(_numbers_read(each, graph, shape) for each in weights),
         between=sum(math.prod(shape(each)) for each in made - ends if _is_float(known.get(each))),
         ends=sum(math.prod(shape(each)) * _width(known[each]) for each in ends),
         uncounted=MappingProxyType(dict(sorted(uncounted.items()))),
@@ -268,8 +271,13 @@ def _is_float(value: Any) -> bool:
     return value is not None and value.type.tensor_type.elem_type in _FLOATS
 
 
-def _floats(weights: Sequence[Any]) -> Iterator[str]:
-    return (each.name for each in weights if each.data_type in _FLOATS)
+def _numbers_read(weight: str, graph: Any, shape: Shapes) -> int:
+    """Return how many numbers of a weight are read: of a table, at most the rows that are looked up."""
+    users = [node for node in graph.node if weight in node.input]
+    size = math.prod(shape(weight))
+    if all(node.op_type in _READS_ROWS and node.input[0] == weight for node in users):
+        return min(size, sum(math.prod(shape(node.output[0])) for node in users))
+    return size
 
 
 def _width(value: Any) -> int:
@@ -284,7 +292,7 @@ def _unknown(name: str, path: Path) -> Exception:
         where=f"the network {path.parent.parent.name!r}",
         why="its arithmetic and its bytes follow from the shapes of its values",
         fix="give every open size a DynamicDim with opt=, or a profile; a network whose sizes depend on its "
-        "data has no floor",
+        "data, or on operators that are not ONNX's own, has no floor",
     )
 
 
@@ -293,9 +301,6 @@ def _attribute(node: Any, name: str, otherwise: Any) -> Any:
 
     found = (onnx.helper.get_attribute_value(each) for each in node.attribute if each.name == name)
     return next(found, otherwise)
-
-
-Shapes: TypeAlias = Callable[[str], Shape]
 
 
 def _product(node: Any, shape: Shapes) -> float:

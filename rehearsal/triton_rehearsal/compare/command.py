@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> Comparison | Floors:
     names = list(dict.fromkeys(each for forms in spelled for each in forms))
     builds = dict(zip(names, load_builds(names, models), strict=True))
     if arguments.gpu:
-        return floors(builds, arguments.gpu)
+        return floors(builds, arguments.gpu, models=models)
     if arguments.endpoint:
         return _compare_on_endpoint(builds, arguments)
     return compare_locally(

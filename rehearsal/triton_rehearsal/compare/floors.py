@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from triton_models.base.outcome import progress
 from triton_models.base.tables import Column, table
+from triton_models.builds.build import explained
 from triton_models.builds.floor import Floor, NetworkCost, NetworkFloor, floors_of
+from triton_models.declare.reading import folder_of
 from triton_models.facts.gpu_peaks import Peaks, peaks_of
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.spec import ModelDefinition
@@ -93,8 +96,8 @@ class Floors:
                     yield f"{network.model}: the arithmetic of {shown} is not counted, only the bytes"
 
 
-def floors(builds: Mapping[str, ModelDefinition], gpu: str) -> Floors:
-    """Return the floors of declared models.
+def floors(builds: Mapping[str, ModelDefinition], gpu: str, *, models: Path | None) -> Floors:
+    """Return the floors of declared models, which are in a folder of model builds.
 
     Raises:
         FleetError: The GPU is unknown or has no known peaks, or a network has no floor.
@@ -103,7 +106,8 @@ def floors(builds: Mapping[str, ModelDefinition], gpu: str) -> Floors:
     found = {}
     for name, build in builds.items():
         progress(f"counting {name}")
-        found[name] = floors_of(build, peaks)
+        with explained(build, folder_of(name, models)):
+            found[name] = floors_of(build, peaks)
     return Floors(peaks=peaks, models=found)
 
 

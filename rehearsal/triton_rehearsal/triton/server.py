@@ -62,7 +62,7 @@ class TritonServer(Closing):
 
     The folder is created and owned by the server; it contains the log, and is removed on close or when this
     process dies. Without a machine, stand-ins for plans of any GPU load. `gpu_memory` limits the memory of
-    each GPU, in bytes. If it is the whole GPU, the server and the libraries of backends take theirs of it;
+    each GPU, in bytes. If it is all of the GPU, the server and the libraries of backends take theirs of it;
     otherwise each model takes as much as its files, or as it declares. `fill` creates the folder that the
     container sees as /opt/ml/model, with the only model to serve; None for a multi-model server.
 
