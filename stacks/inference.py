@@ -47,6 +47,7 @@ class InferenceStack(Stack):
                 role=self._role(config.endpoint_role),
                 network=config.vpc.network(self) if config.vpc else None,
             ),
+            server=config.server,
         )
         if config.log_encryption_key:
             key = kms.Key.from_key_arn(self, "LogKey", config.log_encryption_key)

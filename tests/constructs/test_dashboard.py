@@ -18,6 +18,7 @@ from triton_fleet import (
     Serving,
     SingleModelEndpoint,
     Thresholds,
+    TritonServer,
     Variant,
 )
 from triton_fleet.operations.scaling.target import ScalingTarget
@@ -182,6 +183,19 @@ def test_what_an_endpoint_has_not_is_left_out(
     assert "## Is the cache working?" not in _titles(shown)
     assert {"CPU utilization, summed per instance", "Host"} <= set(_titles(shown))
     assert not charted & {"GPUUtilization", "GPUMemoryUtilization", "ModelCacheHit", "LoadedModelCount"}
+
+
+def test_without_information_in_the_log_only_tables_that_it_fills_are_left_out(
+    stack: Stack, repository: ModelRepository, resources: Resources
+) -> None:
+    quiet = MultiModelEndpoint(
+        stack, "Quiet", repository=repository, endpoint_name="quiet", server=TritonServer(log_info=False)
+    )
+    EndpointDashboard(stack, "Dashboard", endpoint=quiet)
+    shown = _widgets(resources)
+
+    assert [_titles([each]) for each in shown if each["type"] == "log"] == [["Failed loads, with the reason"]]
+    assert "Loads and evictions per minute" in _titles(shown)
 
 
 def test_each_variant_has_alarms_and_a_dashboard_of_its_own(

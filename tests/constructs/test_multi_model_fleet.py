@@ -11,7 +11,7 @@ from aws_cdk.assertions import Annotations, Match, Template
 from declared import with_values
 
 from tests.reported import reported
-from triton_fleet import GpuUtilization, ModelLibrary, MultiModelFleet, Replace, Serving
+from triton_fleet import GpuUtilization, ModelLibrary, MultiModelFleet, Replace, Serving, TritonServer
 from triton_fleet.fleet.multi_model_fleet import BUDGET_BELOW_MINIMUM, NOTHING_IS_BUILT
 from triton_fleet.operations.dashboard import PRICE_OF_ANOTHER_REGION
 
@@ -32,10 +32,14 @@ def test_a_fleet_that_is_replaced_has_another_endpoint_for_other_settings_and_no
         return str(found["Properties"]["EndpointName"])
 
     before = endpoint()
-    others = [endpoint(min_capacity=2), endpoint(role="arn:aws:iam::123456789012:role/mine")]
+    others = [
+        endpoint(min_capacity=2),
+        endpoint(role="arn:aws:iam::123456789012:role/mine"),
+        endpoint(server=TritonServer(log_info=False)),
+    ]
 
     assert re.fullmatch(r"search-g5-2xlarge-25-09-[0-9a-f]{6}", before)
-    assert len({before, *others}) == 3
+    assert len({before, *others}) == 4
     assert endpoint(max_capacity=9, hourly_price_usd=1.0) == before
 
 

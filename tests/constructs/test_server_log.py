@@ -13,7 +13,6 @@ from triton_fleet.parts.metrics.server_log import (
     LOAD_FAILED,
     LOAD_FAILURE_PATTERN,
     LOADED,
-    LOADS_AND_UNLOADS,
     MOST_LOADED,
     OUT_OF_MEMORY,
     SLOWEST_UNLOADS,
@@ -71,11 +70,22 @@ def test_without_namespaces_a_model_is_found_as_well() -> None:
     assert _parsed(MOST_LOADED, ["successfully loaded 'minilm-01.tar.gz'"]) == [{"model": "minilm-01.tar.gz"}]
 
 
-def test_loads_and_unloads_count_the_same_lines() -> None:
-    counted = re.findall(r'strcontains\(@message, "([^"]+)"\)', " ".join(LOADS_AND_UNLOADS))
+def test_without_information_a_failed_load_is_logged_and_counted_and_a_request_is_not(tmp_path: Path) -> None:
+    good = served_models.write(served_models.python_model(), tmp_path / "good")
+    bad = served_models.write(served_models.python_model("raise RuntimeError('no')"), tmp_path / "bad")
+    environment = {**ENVIRONMENT, "SAGEMAKER_TRITON_LOG_INFO": "false"}
+    with (
+        TritonServer(environment, tmp_path / "server") as server,
+        MultiModelContract(server.socket) as contract,
+    ):
+        assert contract.load(model_id="a", target_model="minilm-01.tar.gz", folder=str(good)).ok
+        assert not contract.load(model_id="b", target_model="broken-02.tar.gz", folder=str(bad)).ok
+        contract.invoke(model_id="a", target_model="minilm-01.tar.gz", body=b"{}")
+        log = Path(server.log).read_text()
 
-    assert counted == [LOADED, UNLOADED, LOAD_FAILED[0]]
-    assert all(f'like "{term}"' in LOADS_AND_UNLOADS[0] for term in (LOADED, UNLOADED, *LOAD_FAILED))
+    assert sum(map(matcher(LOAD_FAILURE_PATTERN), log.splitlines())) == 1
+    assert [each["model"] for each in _parsed(FAILED_LOADS, log.splitlines())] == ["broken-02.tar.gz"]
+    assert "minilm-01" not in log
 
 
 @pytest.mark.parametrize("text", OUT_OF_MEMORY)

@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import App
 from fleet_app import mistakes
 
-from triton_fleet import CapacitySize
+from triton_fleet import CapacitySize, TritonServer
 from triton_fleet.app import FleetConfig, fleet_configs
 from triton_models.base.errors import Problem
 
@@ -47,6 +47,7 @@ def test_the_command_line_gives_strings_for_everything() -> None:
         release="26.05",
         weights=f"T5_WEIGHTS=s3://weights/t5.pt, BERT_WEIGHTS=hf://google/bert@{commit}",
         build_on_deployment="False",
+        log_info="false",
         deployment="canary",
         deployment_size="50 %",
         warm_up='{"minilm": {"inputs": []}, "resnet50": "off"}',
@@ -59,6 +60,7 @@ def test_the_command_line_gives_strings_for_everything() -> None:
         55.5,
     )
     assert (config.region, config.release, config.build_on_deployment) == (None, "26.05", False)
+    assert config.server == TritonServer(log_info=False)
     assert config.weights == {
         "T5_WEIGHTS": "s3://weights/t5.pt",
         "BERT_WEIGHTS": f"hf://google/bert@{commit}",

@@ -21,6 +21,7 @@ from triton_fleet.endpoint.hosting.deployment import (
     Replace,
     Rolling,
 )
+from triton_fleet.endpoint.hosting.server import TritonServer
 from triton_fleet.operations.scaling.target import ScalingTarget
 from triton_fleet.operations.scaling.tracking import (
     CpuUtilization,
@@ -263,6 +264,9 @@ class FleetConfig(_Settings):
     """On instance types without a GPU, the utilization of each vCPU, which auto scaling keeps."""
     latency_p99_ms: Integer = 1000
     """The latency of the slowest hundredth above which to page, in milliseconds."""
+    log_info: Truth = True
+    """Log each load, unload and request, with the model's name. Off, only warnings and errors are logged,
+    such as failed loads."""
     deployment: Strategy = "all_at_once"
     """The way to a new configuration: all_at_once, canary, linear, rolling or replace. See "Updates"."""
     deployment_size: Portion = None
@@ -343,6 +347,11 @@ class FleetConfig(_Settings):
             inference_ami=self.inference_ami or None,
             allow_unlisted_instance_type=self.allow_unlisted_instance_type,
         )
+
+    @property
+    def server(self) -> TritonServer:
+        """The options of the Triton server."""
+        return TritonServer(log_info=None if self.log_info else False)
 
     @property
     def thresholds(self) -> Thresholds:

@@ -16,6 +16,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from triton_fleet.endpoint.hosting.deployment import AllAtOnce, Deployment, Replace
+from triton_fleet.endpoint.hosting.server import TritonServer
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.fleet.accepted_findings import accept, in_alias, in_endpoint, in_warm_up
 from triton_fleet.fleet.given_requests import unfit_requests
@@ -102,6 +103,7 @@ class MultiModelFleet(Construct):
         hourly_price_usd: float | None = None,
         monthly_budget_usd: float | None = None,
         placement: Placement | None = None,
+        server: TritonServer | None = None,
     ) -> None:
         """Create the fleet.
 
@@ -132,6 +134,7 @@ class MultiModelFleet(Construct):
                 Its warnings go where the alarms go. By default no budget.
             placement: The network, the role and the key of the instances. By default the key is that of the
                 library, on types without local NVMe.
+            server: The options of the Triton server.
         """
         super().__init__(scope, construct_id)
         if library is not None:
@@ -146,6 +149,7 @@ class MultiModelFleet(Construct):
             deployment=deployment or AllAtOnce(),
             rollback_limits=limits if rollback_alarms and not isinstance(deployment, Replace) else None,
             placement=placement or Placement(),
+            server=server,
         )
         self.scaling = EndpointScaling(
             self,
@@ -219,9 +223,14 @@ class MultiModelFleet(Construct):
         deployment: Deployment | Replace,
         rollback_limits: Thresholds | None,
         placement: Placement,
+        server: TritonServer | None,
     ) -> tuple[MultiModelEndpoint, tuple[RollbackAlarms | GreenFleetAlarms, ...]]:
         replaces, limits = isinstance(deployment, Replace), rollback_limits
-        arguments: dict[str, Any] = {"serving": serving, "initial_instance_count": initial_instance_count}
+        arguments: dict[str, Any] = {
+            "serving": serving,
+            "initial_instance_count": initial_instance_count,
+            "server": server,
+        }
         if placement.encryption_key is None and not find_instance_type(serving.instance_type).nvme_gb:
             # Copies of models are on a volume; NVMe is encrypted by its hardware.
             placement = replace(placement, encryption_key=self.library.repository.key)

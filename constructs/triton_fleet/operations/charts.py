@@ -89,17 +89,16 @@ def question(text: str, reading: str, facts: Iterable[str] = ()) -> Row:
     ]
 
 
-def log_queries(log_group_name: str, *queries: tuple[str, Sequence[str]], graphs: int = 0) -> Row:
-    """Return queries of a log group side by side: the first as graphs over time, the others as tables."""
-    view = cloudwatch.LogQueryVisualizationType
+def log_queries(log_group_name: str, *queries: tuple[str, Sequence[str]]) -> Row:
+    """Return queries of a log group side by side, as tables."""
     return [
         cloudwatch.LogQueryWidget(
             title=title,
             log_group_names=[log_group_name],
             query_lines=list(lines),
-            view=view.LINE if number < graphs else view.TABLE,
+            view=cloudwatch.LogQueryVisualizationType.TABLE,
             height=_CHART_HEIGHT,
             width=FULL_WIDTH // len(queries),
         )
-        for number, (title, lines) in enumerate(queries)
+        for title, lines in queries
     ]

@@ -34,12 +34,7 @@ from triton_fleet.parts.arguments.checks import number_range
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.metrics.published import MINUTE, Failure, math_number
-from triton_fleet.parts.metrics.server_log import (
-    FAILED_LOADS,
-    LOADS_AND_UNLOADS,
-    MOST_LOADED,
-    SLOWEST_UNLOADS,
-)
+from triton_fleet.parts.metrics.server_log import FAILED_LOADS, MOST_LOADED, SLOWEST_UNLOADS
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.facts.cost import PRICES, Estimate, Price
 
@@ -102,6 +97,7 @@ class EndpointDashboard(Construct):
         same_variant(report, watched, scaling, argument="scaling")
         report.raise_if_any()
         self._multi_model = isinstance(endpoint, MultiModelEndpoint)
+        self._log_info = endpoint.server.log_info is not False
         self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.literal_name}"
         self._alarms = alarms
         self._scaling = scaling
@@ -274,12 +270,10 @@ class EndpointDashboard(Construct):
             durations("Load into Triton", metrics.metric_model_loading_time),
             durations("Unload from Triton", metrics.metric_model_unloading_time),
         )
-        group = self._log_group_name
-        changes = ("Loads and unloads in Triton's log", LOADS_AND_UNLOADS)
-        failed = ("Failed loads, with the reason", FAILED_LOADS)
-        yield log_queries(group, changes, failed, graphs=1)
-        most, slowest = ("Models loaded most often", MOST_LOADED), ("Slowest to unload", SLOWEST_UNLOADS)
-        yield log_queries(group, most, slowest)
+        tables = [("Failed loads, with the reason", FAILED_LOADS)]
+        if self._log_info:
+            tables += [("Models loaded most often", MOST_LOADED), ("Slowest to unload", SLOWEST_UNLOADS)]
+        yield log_queries(self._log_group_name, *tables)
 
     def _full(self) -> Iterator[Row]:
         metrics = self._variant

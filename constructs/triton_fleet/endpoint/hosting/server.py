@@ -123,8 +123,9 @@ class TritonServer:
             script's default too: the script forgets to export it.
         log_verbose: Log every step of every request: about 4 KB a request, and half the throughput of small
             models. The container's own default is true.
-        log_info: Log loads and unloads, and a line per request, which CloudWatch Logs bills. None is Triton's
-            default, on: the lines say which models a fleet loads, which no metric does.
+        log_info: Log each load, unload and request, with the model's name. None is Triton's default, on. With
+            False, only the dashboard's tables of the models loaded most often and the slowest to unload are
+            missing: loads and evictions are counted by metrics, and failed loads are errors.
         log_warning: Log warnings. None is Triton's default, on.
         log_error: Log errors. None is Triton's default, on: without them a failed load says nothing.
         shared_memory: Shared memory that each instance of a Python model reserves when it starts. The

@@ -9,7 +9,8 @@ SageMaker's multi-model contract, on 2026-11-21:
     UNLOAD for model minilm-0123.tar.gz completed in 2 seconds.
 
 A failure is two lines; the one with a version says why. Without model namespacing there is nothing before the
-model's name. Triton writes these lines at its ordinary level, so verbose logging need not be on.
+model's name. Triton writes the line about a failure at the level of errors, and the others at that of
+information, which `TritonServer(log_info=False)` switches off.
 """
 
 from __future__ import annotations
@@ -51,15 +52,6 @@ LOAD_FAILURE_PATTERN = " ".join(
 """A filter pattern for loads that failed for another reason than memory."""
 
 _NAME = "'(?:[^']*::)?(?<model>[^']+)'"
-
-LOADS_AND_UNLOADS = (
-    f'filter @message like "{LOADED}" or @message like "{UNLOADED}"'
-    f' or (@message like "{LOAD_FAILED[0]}" and @message like "{LOAD_FAILED[1]}")',
-    f'stats sum(strcontains(@message, "{LOADED}")) as loaded,'
-    f' sum(strcontains(@message, "{UNLOADED}")) as unloaded,'
-    f' sum(strcontains(@message, "{LOAD_FAILED[0]}")) as failed by bin(5m)',
-)
-"""How many models came, went, or could not come, in each five minutes."""
 
 MOST_LOADED = (
     f'filter @message like "{LOADED}"',
