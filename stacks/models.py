@@ -43,6 +43,8 @@ class ModelsStack(Stack):
             parallel_builds=config.parallel_builds,
             build_on_deployment=config.build_on_deployment,
             wait_for_build=config.wait_for_build,
+            build_on_new_weights=config.build_on_new_weights,
+            build_every=config.build_every,
             expected_region=config.deployed_in,
             build_role=self._role(config.build_role),
             build_environment=config.build_environment,

@@ -21,6 +21,7 @@ with imports_of("triton_fleet"):
     )
     from triton_fleet.builds.model_build_project import ModelBuildProject
     from triton_fleet.endpoint.base import Endpoint
+    from triton_fleet.endpoint.functions.automatic_builds import AutomaticBuilds
     from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
     from triton_fleet.endpoint.hosting.deployment import (
         AllAtOnce,
@@ -79,6 +80,7 @@ __all__ = [
     "AlarmTopic",
     "AllAtOnce",
     "AsyncInference",
+    "AutomaticBuilds",
     "BacklogPerInstance",
     "BuildMachine",
     "BuildMachineChoice",

@@ -261,7 +261,7 @@ class EmbeddedAws:
         ]
 
     def evaluate(self, *, at: datetime | None = None) -> None:
-        """Run the schedules that are due, then evaluate every alarm, and perform actions.
+        """Run due schedules, read queues for functions, then evaluate every alarm, and perform actions.
 
         The clock does this every minute of its own time. A call allows a test to pass hours without waiting.
 

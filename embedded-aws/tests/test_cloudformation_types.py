@@ -348,6 +348,18 @@ CASES = [
         {"One": {"Type": "AWS::Lambda::Function", "Properties": FUNCTION}, "Role": role_named("one")},
     ),
     Case(
+        "AWS::Lambda::EventSourceMapping",
+        lambda it: {"FunctionName": {"Ref": "One"}, "EventSourceArn": QUEUE, "BatchSize": it},
+        seen("lambda.get_event_source_mapping BatchSize", UUID="$"),
+        (5, "8"),
+        int,
+        {
+            "One": {"Type": "AWS::Lambda::Function", "Properties": FUNCTION, "DependsOn": "Queue"},
+            "Role": role_named("one"),
+            "Queue": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "one"}},
+        },
+    ),
+    Case(
         "AWS::Lambda::Function",
         lambda it: {
             **{name: value for name, value in FUNCTION.items() if name != "FunctionName"},

@@ -20,6 +20,7 @@ from synthesised import refusals
 
 from triton_fleet import (
     AlarmTopic,
+    AutomaticBuilds,
     BuildRuns,
     DeploymentBuild,
     Endpoint,
@@ -129,7 +130,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @search
 @given(
-    given=_parts(RollbackAlarms, ModelBuildProject, AlarmTopic, optional=(BuildRuns, DeploymentBuild)),
+    given=_parts(
+        RollbackAlarms, ModelBuildProject, AlarmTopic, optional=(BuildRuns, DeploymentBuild, AutomaticBuilds)
+    ),
     fleet=NAMES,
     types=mostly(["ml.g5.2xlarge"], ["ml.g5.2xlarge", "ml.m5.xlarge"])
     | st.lists(TYPES, min_size=1, max_size=1),
@@ -143,6 +146,8 @@ def test_anything_beside_an_endpoint_is_a_good_template_or_our_error(
         builds = _make(world, ModelBuildProject, given, repository=models, source=source)
         runs = _make(world, BuildRuns, given, builds=builds)
         _make(world, DeploymentBuild, given, builds=runs or builds)
+        if runs is not None:
+            _make(world, AutomaticBuilds, given, runs=runs)
         _make(world, RollbackAlarms, given)
         _make(world, AlarmTopic, given)
         served = MultiModelEndpoint(

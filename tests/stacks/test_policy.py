@@ -27,6 +27,9 @@ FLEETS: dict[str, Callable[[], FleetApp]] = {
     "many jobs at a time in a region": partial(
         new_fleet, instance_type=T4, parallel_builds=4, region="eu-south-1"
     ),
+    "builds of new weights": partial(
+        new_fleet, build_on_new_weights="true", weights_from="s3://weights/", build_every_hours="24"
+    ),
     "builds by hand": partial(new_fleet, build_on_deployment="false"),
     "weights of a private hub": partial(new_fleet, hub_token=SECRET),
     "a bucket that exists": partial(new_fleet, bucket="kept-models", encryption_key=KEY, parallel_builds=4),

@@ -182,3 +182,13 @@ def test_several_builds_at_a_time_are_runs_that_the_deployment_starts(adjusted: 
     template.has_resource_properties("Custom::TritonBuild", {"StateMachine": {"Ref": name}})
     assert "BuildRunsArn" in template.find_outputs("*")
     assert '"MaxConcurrency":6' in json.dumps(machine).replace("\\", "")
+
+
+def test_new_weights_and_the_end_of_an_interval_start_runs_of_one_build_at_a_time() -> None:
+    fleet = fleet_app(build_on_new_weights="true", weights_from="s3://weights/", build_every_hours="12")
+    template = Template.from_stack(fleet.models)
+    (machine,) = template.find_resources("AWS::StepFunctions::StateMachine").values()
+    rules = template.find_resources("AWS::Events::Rule").values()
+
+    assert '"MaxConcurrency":1' in json.dumps(machine).replace("\\", "")
+    assert {each["Properties"].get("ScheduleExpression") for each in rules} == {None, "rate(12 hours)"}

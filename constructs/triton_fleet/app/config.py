@@ -246,9 +246,15 @@ class FleetConfig(_Settings):
     wait_for_build: Truth = False
     """Let a deployment wait up to an hour for the build that it starts, and fail with it, as a stage needs
     that is tested after its deployment."""
+    build_on_new_weights: Truth = False
+    """Build what has changed when weights arrive at an address of weights, or under a prefix of weights_from,
+    without a deployment. Their bucket must send its events to EventBridge."""
+    build_every_hours: Annotated[int | None, _JSON, Field(ge=1, le=8760)] = None
+    """The interval at which to build what has changed, without a deployment. Without it, nothing is built at
+    intervals."""
     parallel_builds: Annotated[int, _JSON, Field(ge=1, le=MOST_BUILDS)] = 1
     """The most builds at a time. 1 is one build of all models; more are a state machine that divides the
-    models that changed among builds."""
+    models that changed among builds, and so is 1 with build_on_new_weights or build_every_hours."""
     min_capacity: Integer = 1
     """The fewest instances."""
     max_capacity: Integer = DEFAULT_MAX_CAPACITY
@@ -403,6 +409,11 @@ class FleetConfig(_Settings):
         """The models that are not warmed up."""
         given = {} if isinstance(self.warm_up, str) else self.warm_up
         return [model for model, body in given.items() if body == OFF]
+
+    @property
+    def build_every(self) -> Duration | None:
+        """The interval at which to build what has changed."""
+        return None if self.build_every_hours is None else Duration.hours(self.build_every_hours)
 
     @property
     def built_models(self) -> tuple[str, ...] | None:

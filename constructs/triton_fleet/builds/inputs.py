@@ -91,13 +91,17 @@ class BuildInputs:
         """Return the ARN pattern of the objects under each prefix."""
         return [f"{_arn(scope, address)}*" for address in self.prefixes]
 
-    def weights_statements(self, scope: Construct) -> list[iam.PolicyStatement]:
-        """Return the statements for fetching weights: named objects with their side files, and prefixes."""
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """The addresses in S3 that builds read: objects with their side files, and prefixes."""
         named = {address for address in self.weights.values() if address.startswith("s3://")}
         named |= {f"{address}{SIDE_FILE}" for address in named if address.endswith(".onnx")}
+        return (*sorted(named - set(self.prefixes)), *self.prefixes)
+
+    def weights_statements(self, scope: Construct) -> list[iam.PolicyStatement]:
+        """Return the statements for fetching weights: named objects with their side files, and prefixes."""
         arns = [
-            *(_arn(scope, address) for address in sorted(named - set(self.prefixes))),
-            *self.prefix_arns(scope),
+            f"{_arn(scope, address)}{'*' if address in self.prefixes else ''}" for address in self.objects
         ]
         lists = [
             iam.PolicyStatement(

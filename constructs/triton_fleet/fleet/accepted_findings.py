@@ -17,6 +17,7 @@ from triton_fleet.builds.model_build_project import ModelBuildProject
 from triton_fleet.builds.processing_jobs import job_arns, log_arns
 from triton_fleet.builds.working_folder import runs as runs_folder
 from triton_fleet.builds.working_folder import timing_cache
+from triton_fleet.endpoint.functions.automatic_builds import AutomaticBuilds
 from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.scaling.alias import EndpointAlias
@@ -134,6 +135,16 @@ def in_builds(
         yield from _of_network([builds.starter_role, runs.step_role if runs is not None else None])
     if deployment_build is not None:
         yield from _of_deployment_build(deployment_build, builds, runs)
+
+
+def in_automatic_builds(automatic: AutomaticBuilds) -> Iterator[Acceptance]:
+    """Accepted findings of what starts runs."""
+    yield Acceptance(
+        construct=automatic.queue,
+        finding="AwsSolutions-SQS3",
+        reason="A request has nothing to keep. One that starts no run is tried again for 14 days, and each "
+        "try that fails is an error of the function.",
+    )
 
 
 def _of_builds(builds: ModelBuildProject) -> Iterator[Acceptance]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -14,8 +15,9 @@ from constructs import Construct
 
 from triton_fleet.builds.build_runs import BuildRuns
 from triton_fleet.builds.model_build_project import ModelBuildProject
+from triton_fleet.endpoint.functions.automatic_builds import AutomaticBuilds
 from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
-from triton_fleet.fleet.accepted_findings import accept, in_builds, in_repository
+from triton_fleet.fleet.accepted_findings import accept, in_automatic_builds, in_builds, in_repository
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.network.endpoint_network import EndpointNetwork
 from triton_fleet.parts.repository.model_repository import ModelRepository
@@ -40,6 +42,7 @@ class ModelLibrary(Construct):
         source: The folder of their declarations; None if no models are built.
         runs: Runs of several builds at a time; None if one build makes all models.
         deployment_build: Starts a build in a deployment; None if nothing does.
+        automatic_builds: Starts runs without a deployment; None if nothing does.
         serving: What models are built for.
     """
 
@@ -60,6 +63,8 @@ class ModelLibrary(Construct):
         parallel_builds: int = 1,
         build_on_deployment: bool = True,
         wait_for_build: bool = False,
+        build_on_new_weights: bool = False,
+        build_every: Duration | None = None,
         expected_region: str | None = None,
         build_role: iam.IRole | None = None,
         build_environment: Mapping[str, str] = _NOTHING,
@@ -75,9 +80,12 @@ class ModelLibrary(Construct):
             bucket: An existing bucket for the models. By default a new one.
             encryption_key: The key that encrypts the bucket. By default a new one.
             parallel_builds: The most builds at a time. 1 is one build of all models; more are a state machine
-                that divides the models that changed among builds.
+                that divides the models that changed among builds. Automatic builds need it in any case.
             build_on_deployment: Start a build in every deployment that changes what a build would make.
             wait_for_build: Let a deployment wait up to an hour for the build it starts, and fail with it.
+            build_on_new_weights: Build what has changed when weights arrive in S3, without a deployment. See
+                `AutomaticBuilds`.
+            build_every: The interval at which to build what has changed, without a deployment.
 
         The other arguments are those of `ModelBuildProject`, some with `build_` before their names.
         """
@@ -95,6 +103,13 @@ class ModelLibrary(Construct):
                 "wait_for_build is true, and no deployment starts a build",
                 fix="remove wait_for_build, or set models and build_on_deployment",
             )
+        automatic = build_on_new_weights or build_every is not None
+        if automatic and source is None:
+            report.at("build_on_new_weights" if build_on_new_weights else "build_every")(
+                FLEET_MODELS,
+                "there is nothing to build",
+                fix='give source="model_builds", the folder that holds models/, or remove this',
+            )
         report.raise_if_any()
         self.serving = serving or Serving()
         self.source = Path(source) if source is not None else None
@@ -103,6 +118,7 @@ class ModelLibrary(Construct):
         self.built: tuple[str, ...] = ()
         self.runs: BuildRuns | None = None
         self.deployment_build: DeploymentBuild | None = None
+        self.automatic_builds: AutomaticBuilds | None = None
         accept(in_repository(self.repository))
         if self.source is None:
             return
@@ -123,10 +139,19 @@ class ModelLibrary(Construct):
             network=build_network,
         )
         self.built = tuple(self.builds.models or self.builds.declared)
-        if parallel_builds != 1:
+        if parallel_builds != 1 or automatic:
             self.runs = BuildRuns(self, "Runs", builds=self.builds, max_concurrency=parallel_builds)
         if build_on_deployment:
             self.deployment_build = DeploymentBuild(self, "DeploymentBuild", builds=self.runs or self.builds)
             if wait_for_build:
                 self.deployment_build.wait()
+        if self.runs is not None and automatic:
+            self.automatic_builds = AutomaticBuilds(
+                self,
+                "AutomaticBuilds",
+                runs=self.runs,
+                on_new_weights=build_on_new_weights,
+                every=build_every,
+            )
+            accept(in_automatic_builds(self.automatic_builds))
         accept(in_builds(self.builds, self.runs, self.deployment_build))

@@ -254,6 +254,24 @@ class EventInvokeConfig(PutType):
         return super().put(call, physical_id, without(properties, "Qualifier") if latest else properties)
 
 
+class EventSourceMapping(ApiType):
+    name, service, keys = "AWS::Lambda::EventSourceMapping", "lambda", "UUID"
+    reads, deletes = "get_event_source_mapping", "delete_event_source_mapping"
+
+    def create(self, call: Call, properties: Properties) -> Identity:
+        created = call.ask("lambda", "create_event_source_mapping", without(properties, "Tags"))
+        retag(call.client("lambda"), {}, properties, Resource=created["EventSourceMappingArn"])
+        attributes = {"Id": created["UUID"], "EventSourceMappingArn": created["EventSourceMappingArn"]}
+        return Identity(physical_id=created["UUID"], attributes=attributes)
+
+    def update(self, call: Call, identity: Identity, before: Properties, after: Properties) -> Identity:
+        wanted = {**without(after, "EventSourceArn", "Tags"), "UUID": identity.physical_id}
+        call.ask("lambda", "update_event_source_mapping", wanted)
+        arn = identity.attributes["EventSourceMappingArn"]
+        retag(call.client("lambda"), before, after, Resource=arn)
+        return identity
+
+
 def _code(declared: Mapping[str, Any]) -> dict[str, Any]:
     """Return code in the API's form: CloudFormation packs inline code of a template into an archive."""
     if "ZipFile" not in declared:
@@ -342,6 +360,7 @@ def _wait_for_update(call: Call, name: str, *, config: str) -> None:
 TYPES = (
     Endpoint("Endpoint"),
     EventInvokeConfig(),
+    EventSourceMapping(),
     Fleet(),
     Function(),
     Immutable("EndpointConfig"),

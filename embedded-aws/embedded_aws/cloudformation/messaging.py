@@ -145,8 +145,10 @@ class Queue(ConfiguredType):
 
     def begin(self, call: Call, properties: Properties) -> Identity:
         """Create the queue with its name. Only a new queue can become a FIFO queue."""
-        sqs, name = call.client("sqs"), self.named(call, properties)
+        sqs, given = call.client("sqs"), properties.get(self.naming)
         fifo = {"FifoQueue": "true"} if true(properties.get("FifoQueue", False)) else {}
+        ending = ".fifo" if fifo else ""
+        name = given or f"{call.unique_name(limit=self.limit - len(ending))}{ending}"
         url = sqs.create_queue(QueueName=name, Attributes=fifo)["QueueUrl"]
         arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
         return Identity(physical_id=url, attributes={"Arn": arn, "QueueName": name, "QueueUrl": url})

@@ -21,7 +21,7 @@ _SERVICES = (
         "logs",
         "metrics",
     ),
-    *("processing_jobs", "s3", "sagemaker", "service_quotas", "states", "states_map"),
+    *("processing_jobs", "queues", "s3", "sagemaker", "service_quotas", "states", "states_map"),
 )
 _PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 

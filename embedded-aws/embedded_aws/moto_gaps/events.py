@@ -6,6 +6,8 @@ moto's gaps:
   nothing; only the metric FailedInvocations shows it. Here such a rule does nothing either, but logs a
   warning. Read on 2026-11-21:
   https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-troubleshooting.html
+- A queue gets the entire event, whatever input its target has, and without the leave of its policy.
+- A rule with a schedule does nothing. Here it runs once a minute of the clock at most.
 - A pattern does not match inside arrays of objects, and a disabled rule still works.
 - Services send it almost no events. Those that do so here use `publish_event`.
 - CloudTrail lacks LookupEvents, which the CDK command line uses to find the cause of a failed deployment.
@@ -31,7 +33,10 @@ from moto.core.utils import iso_8601_datetime_without_milliseconds, unix_time, u
 from moto.events.models import UNDEFINED, EventPattern, Rule, events_backends
 from moto.moto_api._internal import mock_random
 
-from embedded_aws.moto_gaps import lambda_, patch
+from embedded_aws import clock
+from embedded_aws.autoscaling import next_time
+from embedded_aws.clock import moment
+from embedded_aws.moto_gaps import lambda_, patch, queues
 
 Event = Mapping[str, Any]
 
@@ -105,7 +110,8 @@ def _at(path: str, event: Event) -> Any:
 
 _log = logging.getLogger(__name__)
 _moto_send = Rule.send_to_targets
-_FUNCTION = ":lambda:"
+_FUNCTION, _QUEUE = ":lambda:", ":sqs:"
+_SERVICE = "events.amazonaws.com"
 # A field that moto adds. Events on AWS do not have it.
 _INTERNAL = "ingestion-time"
 
@@ -120,21 +126,27 @@ def publish_event(
     region: str,
 ) -> None:
     """Pass a service's event to the rules of the default event bus. Returns before any target is done."""
-    event: Any = {
+    event: Any = _event(source, detail_type, detail, resources, account, region)
+    event[_INTERNAL] = unix_time()
+    backend = events_backends[account][region]
+    for rule in list(backend.event_buses["default"].rules.values()):
+        rule.send_to_targets(copy.deepcopy(event))
+
+
+def _event(  # noqa: PLR0917
+    source: str, kind: str, detail: Event, resources: Sequence[str], account: str, region: str
+) -> dict[str, Any]:
+    return {
         "version": "0",
         "id": str(mock_random.uuid4()),
-        "detail-type": detail_type,
+        "detail-type": kind,
         "source": source,
         "account": account,
         "time": unix_time(),
         "region": region,
         "resources": list(resources),
         "detail": dict(detail),
-        _INTERNAL: unix_time(),
     }
-    backend = events_backends[account][region]
-    for rule in list(backend.event_buses["default"].rules.values()):
-        rule.send_to_targets(copy.deepcopy(event))
 
 
 @patch.replaces(EventPattern, "matches_event")
@@ -152,21 +164,41 @@ def _send_to_targets(self: Rule, original_event: Any, transform_input: bool = Tr
         return
     event = {key: value for key, value in original_event.items() if key != _INTERNAL}
     event["time"] = _time(event)
-    for target in self.targets:
-        if _FUNCTION in target["Arn"]:
-            payload = target_input(target, event, rule_arn=self.arn)
-            _start(self, target["Arn"], payload)
+    _send(self, event)
     others = copy.copy(self)
-    others.targets = [target for target in self.targets if _FUNCTION not in target["Arn"]]
+    others.targets = [target for target in self.targets if not _is_own(target)]
     _moto_send(others, original_event, transform_input)
 
 
-def _start(rule: Rule, function_arn: str, payload: bytes) -> None:
-    allowed = lambda_.allows(function_arn, service="events.amazonaws.com", source_arn=rule.arn)
-    if allowed:
-        lambda_.start(function_arn, payload)
-    else:
-        _log.warning("the rule %s may not invoke %s, or there is no such function", rule.name, function_arn)
+def _is_own(target: Mapping[str, Any]) -> bool:
+    return _FUNCTION in target["Arn"] or _QUEUE in target["Arn"]
+
+
+def _send(rule: Rule, event: Event) -> None:
+    """Pass an event to the functions and queues of a rule."""
+    for target in filter(_is_own, rule.targets):
+        arn, payload = target["Arn"], target_input(target, event, rule_arn=rule.arn)
+        if _QUEUE in arn:
+            group = target.get("SqsParameters", {}).get("MessageGroupId")
+            allowed = queues.send(arn, payload.decode(), group=group, service=_SERVICE, source_arn=rule.arn)
+        else:
+            allowed = lambda_.allows(arn, service=_SERVICE, source_arn=rule.arn)
+            if allowed:
+                lambda_.start(arn, payload)
+        if not allowed:
+            _log.warning("the rule %s may not use %s, or it does not exist", rule.name, arn)
+
+
+def run_schedules(account: str, *, at: float) -> None:
+    """Run the rules of the default event bus whose schedules have become due."""
+    for region, backend in list(events_backends[account].items()):
+        for rule in list(backend.event_buses["default"].rules.values()):
+            since = vars(rule).setdefault("embedded_aws_ran", clock.current().time())
+            schedule = rule.scheduled_expression if rule.state == "ENABLED" else None
+            due = schedule and next_time(schedule, after=moment(since), start=moment(since))
+            if due and due.timestamp() <= at:
+                vars(rule)["embedded_aws_ran"] = at
+                _send(rule, _event("aws.events", "Scheduled Event", {}, [rule.arn], account, region))
 
 
 def _time(event: Mapping[str, Any]) -> str:

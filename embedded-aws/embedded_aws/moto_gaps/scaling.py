@@ -36,6 +36,8 @@ from embedded_aws.moto_gaps.alarm_actions import ACTIONS
 from embedded_aws.moto_gaps.capacity import change_capacity
 from embedded_aws.moto_gaps.cloudwatch import alarms_of, evaluate_alarms
 from embedded_aws.moto_gaps.endpoint_update import hosts
+from embedded_aws.moto_gaps.events import run_schedules
+from embedded_aws.moto_gaps.queues import deliver
 
 WEEKS_KEPT = 6
 
@@ -381,7 +383,9 @@ _log = logging.getLogger(__name__)
 
 
 def evaluate(account: str, *, at: float) -> None:
-    """Run the schedules that are due, then evaluate every alarm, and perform actions."""
+    """Run due schedules, read queues for functions, then evaluate every alarm, and perform actions."""
+    run_schedules(account, at=at)
+    deliver(account, at=at)
     for backend in list(applicationautoscaling_backends[account].values()):
         follow_schedules(backend, now=at)
     evaluate_alarms(account, at=at)

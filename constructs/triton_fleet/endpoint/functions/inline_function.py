@@ -53,6 +53,7 @@ class InlineFunction(Construct):
         description: str,
         environment: Mapping[str, str] = _NOTHING,
         memory_mb: int = 128,
+        timeout_s: int = LONGEST_RUN_S,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -79,7 +80,7 @@ class InlineFunction(Construct):
             logging_config=function.LoggingConfigProperty(log_group=self.log_group.log_group_name),
             environment=function.EnvironmentProperty(variables=dict(environment)) if environment else None,
             memory_size=memory_mb,
-            timeout=LONGEST_RUN_S,
+            timeout=timeout_s,
         )
         # Once there is a function, what it needs is allowed.
         self.function.node.add_dependency(self.role.node.find_child("DefaultPolicy"))
