@@ -105,6 +105,7 @@ def path_of(model: Path) -> str | None:
         ('Wheels(["numpy==2.2.6", "a_b==1", "A-B==2"])', "two wheels of a-b"),
         ('Wheels(["pandas==2.3.3"])', "an environment without NumPy"),
         ('Wheels({"25.09": ["numpy==2.2.6"]})', "wheels for '25.09'"),
+        ('Wheels(["numpy==2.2.6"], without=["../bin"])', "the pattern '../bin'"),
         ('Wheels("numpy==2.2.6")', "Wheels.wheels is 'numpy==2.2.6' (str)"),
         ('PackedEnvironment("environment.zip")', "the packed environment 'environment.zip'"),
         ('["numpy==2.2.6"]', "PythonModel.environment is ['numpy==2.2.6'] (list)"),
@@ -287,6 +288,25 @@ def test_wheels_are_those_of_the_releases_python(shelf: Path, tmp_path: Path) ->
     names = {path.name for path in (tmp_path / "environment").rglob("*")}
     assert not names & {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "__pycache__"}
     assert "home = /usr/bin\n" in (tmp_path / "environment/pyvenv.cfg").read_text()
+
+
+def test_what_a_pattern_names_is_left_out_and_one_that_names_nothing_is_refused(
+    given: Given, make: Made, stocked: Path
+) -> None:
+    files = {f"greeting/{each}": "" for each in ("__init__.py", "deep/tests/test_it.py", "tests/test_it.py")}
+    put_wheel(stocked, "greeting", files, version="2.0")
+    wheels = '["numpy==2.2.6", "greeting==2.0"], without=["greeting/**/tests"'
+    given(f'Wheels({wheels}, "greeting/absent"])')
+
+    problem = refused(make)
+
+    assert (problem.rule, "'greeting/absent'" in problem.what) == ("environment-without", True)
+    given(f"Wheels({wheels}])")
+    root = make()
+    packages = root / "sums/environment/lib/python3.12/site-packages/greeting"
+    assert sorted(path.name for path in packages.rglob("*")) == ["__init__.py", "deep"]
+    made = json.loads((root / "build.json").read_text())["sources"]["environment:sums"]
+    assert made.endswith("greeting==2.0 without greeting/**/tests")
 
 
 # What was packed before

@@ -39,7 +39,7 @@ def put_wheel(
 
 def put_numpy(shelf: Path, *, version: str = "2.2.6", requires: Sequence[str] = ()) -> None:
     """Put a NumPy on the shelf that leads to the server's own: the real one needs a network."""
-    files = {"server.pth": f"{_server_python()[1]}\n"}
+    files = {"server.pth": f"{_server_python()[1]}\n", "numpy/lib/tests/data.txt": ""}
     put_wheel(shelf, "numpy", files, version=version, requires=requires)
 
 

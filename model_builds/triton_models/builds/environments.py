@@ -33,15 +33,18 @@ class _Slim:
     wheels: tuple[str, ...]
     python: str
     not_needed: tuple[str, ...]
+    without: tuple[str, ...]
     suffix: str = ""
 
     def write(self, place: Path) -> None:
         from triton_models.artifact.environments.slim import make_environment  # needs a package of builds
 
-        make_environment(place, wheels=self.wheels, python=self.python, not_needed=self.not_needed)
+        make_environment(
+            place, wheels=self.wheels, python=self.python, not_needed=self.not_needed, without=self.without
+        )
 
     def describe(self) -> str:
-        return ", ".join(self.wheels)
+        return ", ".join(self.wheels) + (f" without {', '.join(self.without)}" if self.without else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,5 +97,12 @@ def _name(model: Path, path: str) -> None:
 def _content(model: PythonModel, job: Job) -> _Content:
     if isinstance(model.environment, PackedEnvironment):
         return _Packed(archive=job.source / model.environment.path)
-    not_needed = model.environment.not_needed if isinstance(model.environment, Wheels) else ()
-    return _Slim(wheels=tuple(wheels_of(model, job)), python=job.release.python, not_needed=tuple(not_needed))
+    wheels = tuple(wheels_of(model, job))
+    declared = model.environment
+    assert isinstance(declared, Wheels)  # noqa: S101 -- the other kind of an environment
+    return _Slim(
+        wheels=wheels,
+        python=job.release.python,
+        not_needed=tuple(declared.not_needed),
+        without=tuple(declared.without),
+    )

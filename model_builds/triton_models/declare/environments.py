@@ -44,13 +44,21 @@ class Wheels:
             them.
         not_needed: Names of packages that the wheels require and the model never imports, so they may be
             missing or have another version.
+        without: Files and folders of the wheels that the model never opens, as patterns below site-packages,
+            such as "numpy/**/tests". None are left out by default, because no analysis finds every import:
+            numpy.testing itself imports a module of NumPy's tests. The examples show what works.
     """
 
     wheels: Sequence[str] | Mapping[str, Sequence[str]] | Callable[[Any], Sequence[str]]
     not_needed: Sequence[str] = ()
+    without: Sequence[str] = ()
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that all wheels are pinned, and that releases have the versions of Python."""
+        for pattern in self.without:
+            if {"", ".", ".."} & set(pattern.split("/")):
+                fix = 'name files or folders below site-packages, such as "numpy/**/tests"'
+                yield Mistake("without", f"the pattern {pattern!r}", fix=fix)
         if not isinstance(self.wheels, Mapping):
             yield from () if callable(self.wheels) else pin_mistakes(self.wheels)
             return

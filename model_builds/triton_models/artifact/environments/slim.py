@@ -35,6 +35,7 @@ from triton_models.artifact.environments.packages import INSTALLER_FILES
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 
 ENVIRONMENT_REQUIRES = Check(id="environment-requires", source=FROM_ARGUMENTS)
+ENVIRONMENT_WITHOUT = Check(id="environment-without", source=FROM_ARGUMENTS)
 
 # The folder of the interpreter in the Triton images: Ubuntu's own.
 _IMAGE_PYTHON = "/usr/bin"
@@ -60,7 +61,12 @@ _UNKNOWN = "VERSION"
 
 
 def make_environment(
-    folder: Path, *, wheels: Sequence[str], python: str, not_needed: Collection[str] = ()
+    folder: Path,
+    *,
+    wheels: Sequence[str],
+    python: str,
+    not_needed: Collection[str] = (),
+    without: Sequence[str] = (),
 ) -> None:
     """Create an environment from wheels."""
     packages = folder / "lib" / f"python{python}" / "site-packages"
@@ -68,6 +74,7 @@ def make_environment(
     command = _pip(packages, python)
     _install(command, wheels, packages, python)
     _refuse_unmet(packages, python=python, not_needed=not_needed, pip=[*command, *wheels])
+    _remove(packages, without)
     (folder / "bin").mkdir()
     (folder / "bin" / "activate").write_text(_ACTIVATE)
     (folder / "bin" / "python3").write_text(_PLACEHOLDER)
@@ -103,6 +110,21 @@ def _install(command: Sequence[str], wheels: Sequence[str], packages: Path, pyth
     for record in packages.glob("*.dist-info/*"):
         if record.name in INSTALLER_FILES:
             record.unlink()
+
+
+def _remove(packages: Path, patterns: Sequence[str]) -> None:
+    report = Report("`without` of the environment's wheels")
+    for pattern in patterns:
+        found = list(packages.glob(pattern))
+        if not found:
+            fix = "correct the pattern, or remove it: it is relative to site-packages"
+            report(ENVIRONMENT_WITHOUT, f"no file of the wheels matches {pattern!r}", fix=fix)
+        for path in found:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    report.raise_if_any()
 
 
 class _Package(NamedTuple):
