@@ -179,7 +179,7 @@ def test_trtexec_knows_the_options_of_our_command_lines(here: Machine, ask: Aske
             onnx=Path("model.onnx"),
             plan=Path("model.plan"),
             release=here.release,
-            shapes={"x": ShapeRange(min=(1,), opt=(1,), max=(2,))},
+            profiles=[{"x": ShapeRange(min=(1,), opt=(1,), max=(2,))}],
             options=PlanOptions(precision=precision, workspace_mb=1, optimization_level=1),
             timing_cache=Path("times"),
         )
@@ -198,7 +198,7 @@ def compiled(compiler: Compiler, folder: Path, operator: str = "Relu", **more: P
     onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), network)
     rule = ""
     try:
-        compiler.compile(network, network.with_suffix(".plan"), shapes={}, **more)
+        compiler.compile(network, network.with_suffix(".plan"), profiles=(), **more)
     except FleetError as error:
         rule = str(error.problems[0].rule)
     newest = max(compiler.logs.glob("*.log"), key=lambda path: path.stat().st_mtime_ns)

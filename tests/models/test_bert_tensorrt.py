@@ -49,13 +49,18 @@ def declared() -> ModelDefinition:
 
 
 @pytest.mark.story
-def test_a_gpu_build_compiles_the_trained_weights_with_the_profile_of_the_post(gpu_build):
+def test_a_gpu_build_compiles_the_trained_weights_with_the_profile_of_the_post_and_a_small_one(gpu_build):
     assert (gpu_build.parents[1] / "trtexec.log").read_text().split()[2:] == [
         "--skipInference",
         "--fp16",
+        "--profile=0",
         "--minShapes=attn_mask:1x128,token_ids:1x128",
         "--optShapes=attn_mask:16x128,token_ids:16x128",
         "--maxShapes=attn_mask:128x128,token_ids:128x128",
+        "--profile=1",
+        "--minShapes=attn_mask:1x128,token_ids:1x128",
+        "--optShapes=attn_mask:1x128,token_ids:1x128",
+        "--maxShapes=attn_mask:4x128,token_ids:4x128",
     ]
     about = json.loads((gpu_build / "build.json").read_text())
     assert (about["gpu"], about["tensorrt"]) == ("A10G", "10.13.3.9")

@@ -46,12 +46,13 @@ def test_a_form_answers_every_example_as_pytorch_does(name, served):
         np.testing.assert_allclose(answer, expected, rtol=0, atol=declared.allowed(), err_msg=example.name)
 
 
-def test_the_plan_takes_1_to_128_images_in_fp16_as_in_the_post(machine, tmp_path):
+def test_the_plan_takes_1_to_32_images_in_fp16_in_two_instances(machine, tmp_path):
     log = machine(gpus=("NVIDIA A10G",))
     root = build("resnet50:tensorrt", output=tmp_path / "plan", gpu="A10G")
     compiled = log.read_text()
     assert "INPUT:1x3x224x224" in compiled
-    assert compiled.count("INPUT:128x3x224x224") == 2
+    assert compiled.count("INPUT:32x3x224x224") == 1
+    assert config_of(root).instance_group[0].count == 2
     assert "--fp16" in compiled
     assert (root / "resnet50_tensorrt" / "1" / "model.plan").is_file()
     assert [sample.batch_size for sample in config_of(root).model_warmup] == [1]

@@ -53,10 +53,11 @@ def tuned(declare_network):
 @pytest.mark.parametrize("name", RELEASES)
 def test_every_option_that_is_used_is_one_of_the_releases_trtexec(name):
     shapes = {"x": ShapeRange(min=(1, 3), opt=(2, 3), max=(4, 3))}
+    profiles = [shapes] * (1 if release(name).tensorrt.startswith("8") else 2)
     for options in EVERYTHING:
         if options.precision not in WAYS[int(release(name).tensorrt.split(".")[0])]:
             continue
-        given = command(name, options, shapes=shapes, timing_cache=Path("times"))
+        given = command(name, options, profiles=profiles, timing_cache=Path("times"))
         assert {each.partition("=")[0] for each in given} <= options_of(release(name).tensorrt)
 
 
@@ -99,6 +100,15 @@ def test_the_hardware_of_a_plan_is_a_level_of_compatibility(hardware, level):
 def test_a_plan_for_wider_hardware_needs_a_tensorrt_and_a_gpu_that_have_it(hardware, name, on, fits):
     found = hardware_problems(hardware, release=release(name), gpu=gpu(on) if on else None, where="here")
     assert [each.rule for each in found] == ([] if fits else ["plan-hardware"])
+
+
+def test_the_shapes_of_each_profile_follow_its_number():
+    every = ShapeRange(min=(1, 3), opt=(8, 3), max=(32, 3))
+    small = ShapeRange(min=(1, 3), opt=(1, 3), max=(4, 3))
+    assert command("25.09", PlanOptions(), profiles=[{"x": every}, {"x": small}])[4:] == [
+        *("--profile=0", "--minShapes=x:1x3", "--optShapes=x:8x3", "--maxShapes=x:32x3"),
+        *("--profile=1", "--minShapes=x:1x3", "--optShapes=x:1x3", "--maxShapes=x:4x3"),
+    ]
 
 
 def test_what_is_not_given_is_left_to_trtexec():

@@ -1,6 +1,7 @@
 """The stand-ins serve and refuse the same models and requests as the real backends."""
 
 import json
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from triton_models.builds.tensorrt.stand_in import stand_in
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import release
 from triton_models.facts.tensorrt import Hardware
+from triton_models.spec import ShapeRange
 from triton_rehearsal.triton.backend_directory import make_backends, new_mark
 from triton_rehearsal.triton.machine import Machine
 from triton_rehearsal.triton.runtime import find_runtime
@@ -142,13 +144,26 @@ def test_a_gpu_model_of_a_rehearsed_build_runs_here(group, server, tmp_path):
     assert server.ask(name, [[1]]) == [[2]]
 
 
-def stand_in_for(plan: str, *, gpu: str, folder: Path, hardware: Hardware = "this-gpu") -> dict[str, bytes]:
+ROWS_TO_4, ROWS_TO_2 = (
+    {"X": ShapeRange(min=(1, 1), opt=(rows, 2), max=(rows, 2))} for rows in (4, 2)
+)  # both profiles take up to two columns
+
+
+def stand_in_for(
+    plan: str,
+    *,
+    gpu: str,
+    folder: Path,
+    hardware: Hardware = "this-gpu",
+    profiles: Sequence[Mapping[str, ShapeRange]] = (),
+    extra: str = CPU_CONFIG,
+) -> dict[str, bytes]:
     """Return a model whose plan is the stand-in of a portable build for a GPU and a release."""
     onnx = folder / "model.onnx"
     onnx.write_bytes(scaling_onnx(2.0))
     compiler = stand_in(release=release(plan), gpu=gpu_named(gpu))
-    compiler.compile(onnx, folder / "model.plan", shapes={}, options=PlanOptions(hardware=hardware))
-    files = onnx_model(2.0, backend="tensorrt", file="model.plan", extra=CPU_CONFIG)
+    compiler.compile(onnx, folder / "model.plan", profiles=profiles, options=PlanOptions(hardware=hardware))
+    files = onnx_model(2.0, backend="tensorrt", file="model.plan", extra=extra)
     return {**files, "scaling/1/model.plan": (folder / "model.plan").read_bytes()}
 
 
@@ -178,6 +193,30 @@ def test_a_stand_in_is_refused_where_tensorrt_refuses_the_plan(g5, tmp_path, pla
     answer = g5.load(stand_in_for(plan, gpu=gpu, folder=tmp_path))[1]
     assert answer.status == 400
     assert message in answer.text
+
+
+def test_each_batch_runs_in_a_profile_that_takes_it_and_others_are_refused(g5, tmp_path):
+    both = "instance_group [{kind: KIND_CPU profile: ['0', '1']}]"
+    profiles = [ROWS_TO_2, ROWS_TO_4]
+    name = g5.serve(stand_in_for("25.09", gpu="A10G", folder=tmp_path, profiles=profiles, extra=both))
+    assert g5.ask(name, [[1, 2]] * 4) == [[2, 4]] * 4
+    refused = g5.invoke(name, [[1, 2, 3]])
+    assert refused.status == 400
+    assert "expected the shape of dimension 1 to be between 1 and 2 but received 3" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("instance_group [{kind: KIND_CPU profile: ['0', '2']}]", "optimization profile 2[2] for"),
+        (f"optimization {{cuda {{graphs: true graph_spec {{batch_size: 9}}}}}} {CPU_CONFIG}", "<= 8"),
+    ],
+)
+def test_a_plan_is_refused_with_a_profile_or_a_graph_that_it_does_not_have(g5, tmp_path, extra, message):
+    profiles = [ROWS_TO_4, ROWS_TO_2]
+    files = stand_in_for("25.09", gpu="A10G", folder=tmp_path, profiles=profiles, extra=extra)
+    answer = g5.load(files)[1]
+    assert (answer.status, message in answer.text) == (400, True), answer.text
 
 
 def test_a_server_of_the_image_for_cpus_has_no_tensorrt(tmp_path):

@@ -41,6 +41,7 @@ from triton_models.spec import (
     Ensemble,
     EnsembleStep,
     Example,
+    Instances,
     LocalWeights,
     ModelDefinition,
     OnnxRuntime,
@@ -147,6 +148,8 @@ def pytorch(name: str, backend: OnnxRuntime | TensorRt, *, max_batch: int) -> Py
         outputs=[SOFTMAX],
         backend=backend,
         max_batch_size=max_batch,
+        # A plan of 32 images is small enough for a second instance, which copies while the other computes.
+        instances=Instances(count=2 if isinstance(backend, TensorRt) else 1),
         batching=DynamicBatching(
             max_delay_us=500
         ),  # requests can be joined here: all images have the same size
@@ -194,7 +197,7 @@ BUILD = form(
 FORMS = {
     "tensorrt": form(
         "dali_inception_tensorrt",
-        pytorch("dali_inception_tensorrt", TensorRt(precision="fp16", opt_batch=8), max_batch=32),
+        pytorch("dali_inception_tensorrt", TensorRt(precision="fp16"), max_batch=32),
     ),
     "tensorflow": form(
         "dali_inception_tensorflow",

@@ -121,7 +121,7 @@ BUILD = ModelDefinition(
             network=encoder,
             inputs=[IDS, MASK],
             outputs=["EMBEDDING"],
-            backend=TensorRt(precision="fp32", opt_batch=16),
+            backend=TensorRt(precision="fp32"),
             max_batch_size=MAX_BATCH,
             batching=DynamicBatching(),
             warm_up=WarmUp(),

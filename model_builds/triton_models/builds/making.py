@@ -35,7 +35,7 @@ from triton_models.declare.network_inputs import with_inputs_of_examples
 from triton_models.declare.reading import blame, place_of
 from triton_models.declare.requires import check_backends, check_requires
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
-from triton_models.facts.tensorrt import QUANTIZED, Precision
+from triton_models.facts.tensorrt import QUANTIZED, SMALL_BATCH, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,8 +167,7 @@ def _make_exported(
     _check_outputs(model, [each.name for each in signature.outputs], job)
     config = _configure_network(model, build, job, signature)
     if isinstance(model.backend, TensorRt):
-        shapes = {tensor.name: _range(tensor, model) for tensor in model.inputs}
-        _compile(job, path, shapes, model.backend)
+        _compile(job, path, model, model.backend)
     return config
 
 
@@ -235,7 +234,7 @@ def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig
     _record_weights(model, job)
     config = _configure_network(model, build, job, onnx_signature(path))
     if isinstance(model.backend, TensorRt):
-        _compile(job, path, model.profile, model.backend)
+        _compile(job, path, model, model.backend)
     return config
 
 
@@ -310,10 +309,10 @@ def _record_weights(model: OnnxFile | Forest | TensorFlowGraph, job: Job) -> Non
         job.sources[f"weights:{model.name}"] = described(model.weights)
 
 
-def _compile(job: Job, onnx: Path, shapes: Mapping[str, ShapeRange], backend: TensorRt) -> None:
+def _compile(job: Job, onnx: Path, model: PyTorchNetwork | OnnxFile, backend: TensorRt) -> None:
     job.compile_plan(
         onnx,
-        shapes=shapes,
+        shapes=_profiles(model, backend, job.release),
         precision=backend.precision,
         hardware=backend.hardware,
         workspace_mb=backend.workspace_mb,
@@ -378,6 +377,8 @@ def _configure(
         config.parameters[GPU_MEMORY].string_value = str(model.instances.gpu_memory_mb)
     backend = OnnxRuntime() if job.cpu and isinstance(model.backend, TensorRt) else model.backend
     backend.configure(config)
+    if isinstance(backend, TensorRt) and isinstance(model, PyTorchNetwork | OnnxFile):
+        _use_profiles(config, len(_profiles(model, backend, job.release)), backend, job.release)
     if isinstance(backend, OnnxRuntime) and not job.cpu and job.release.switches_tf32:
         backend.configure_cuda(config)
     if isinstance(backend, OnnxRuntime | LibTorch) and backend.tf32 and job.compiler and not job.rehearsed:
@@ -407,6 +408,43 @@ def _add_labels(model: PyTorchNetwork | OnnxFile | TensorFlowGraph, config: Mode
         outputs[name].label_filename = target.name
 
 
+def _profiles(
+    model: PyTorchNetwork | OnnxFile, backend: TensorRt, release: Release
+) -> list[Mapping[str, ShapeRange]]:
+    """Return the shapes of a plan's profiles: of all batches, and maybe of the small ones.
+
+    A server that is given no profile uses the first.
+    """
+    if isinstance(model, OnnxFile):
+        shapes = dict(model.profile)
+    else:
+        shapes = {tensor.name: _range(tensor, model) for tensor in model.inputs}
+    small = backend.small_batch
+    if small is None:
+        pays = release.sizes_contexts and all(each.opt[:1] > (SMALL_BATCH,) for each in shapes.values())
+        small = SMALL_BATCH if pays else 0
+    if not model.max_batch_size or not shapes or any(each.min[:1] > (small,) for each in shapes.values()):
+        return [shapes]
+    smaller = {
+        name: replace(each, opt=(*each.min[:1], *each.opt[1:]), max=(small, *each.max[1:]))
+        for name, each in shapes.items()
+    }
+    return [shapes, smaller]
+
+
+def _use_profiles(config: ModelConfig, profiles: int, backend: TensorRt, release: Release) -> None:
+    """Give each instance all profiles of its plan: the backend selects one for each batch.
+
+    It takes the profile whose tuned shape is closest (GetMostOptimizedProfile in src/instance_state.cc of
+    tensorrt_backend, r24.03 to r25.09, read 2026-11-26). The scheduler ignores profiles, so an instance with
+    the small one alone would get batches that it must refuse.
+    """
+    if profiles > 1:
+        config.instance_group[0].profile.extend(map(str, range(profiles)))
+        if backend.context_memory is None and release.sizes_contexts:
+            config.parameters["execution_context_allocation_strategy"].string_value = "ON_PROFILE_CHANGE"
+
+
 def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:
     """Return the shapes of one input that a plan accepts: every batch size, and every declared size."""
     sizes = [
@@ -414,8 +452,9 @@ def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:
         for size in tensor.dims
     ]
     if model.max_batch_size:
-        best = model.backend.opt_batch if isinstance(model.backend, TensorRt) else None
-        sizes.insert(0, DynamicDim(name=BATCH, opt=best, max=model.max_batch_size))
+        largest, backend = model.max_batch_size, model.backend
+        best = backend.tuned_batch(largest, model.batching) if isinstance(backend, TensorRt) else None
+        sizes.insert(0, DynamicDim(name=BATCH, opt=best, max=largest))
     return ShapeRange(
         min=tuple(size.min for size in sizes),
         opt=tuple(size.usual for size in sizes),

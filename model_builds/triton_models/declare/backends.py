@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from triton_models.declare.mistakes import Mistake
-from triton_models.facts.tensorrt import PLUGIN_RULE, Hardware, Precision, is_plugin
+from triton_models.declare.scheduling import Batching, DynamicBatching
+from triton_models.facts.tensorrt import PLUGIN_RULE, SMALL_BATCH, Hardware, Precision, is_plugin
 
 # Values of optimization.graph.level. Without a level, all optimizations are on.
 _LEVELS = {"basic": -1, "extended": 1, "off": 2}
@@ -136,17 +137,23 @@ class TensorRt:
         hardware: The GPUs that the plan runs on. "this-gpu" is the model that compiled it, and gives the
             fastest plan. "same-compute-capability" adds other models with its compute capability, such as
             L40S for L4, since TensorRT 10.9. "ampere+" is every GPU of compute capability 8.0 or newer.
-        opt_batch: The batch size for which TensorRT tunes its kernels; by default the largest.
+        opt_batch: The batch size for which TensorRT tunes its kernels. By default the largest that the
+            batching prefers, otherwise a size between 1 and max_batch_size: 4 of 8, 8 of 32, 16 of 128.
+        small_batch: The largest batch of a second profile, which is tuned for a batch of 1; 0 for none. By
+            default 4 if `opt_batch` is larger, since release 25.05. Triton runs a batch in the profile that
+            is tuned for the closer size. Each instance has an execution context per profile.
         workspace_mb: The maximum GPU memory in MiB that a kernel of the plan may use; by default all of it.
             A lower limit excludes fast kernels, but leaves memory to other models.
         optimization_level: From 0, fastest to compile, to 5, fastest to run; trtexec's default is 3. One more
             level may double the build time.
-        context_memory: "on_profile_change" gives an execution context the memory that its profile needs, and
-            not that of the largest profile. A plan that is compiled here has one, so it makes no difference.
-            Since release 25.05.
-        cuda_graphs: True records CUDA graphs when the model loads and replays them: fewer launches, more
-            memory. With dynamic batching these are for batches of 1, of the preferred sizes and of the
-            largest size, with the usual sizes of open dimensions. Other shapes run as without graphs.
+        context_memory: "on_profile_change" gives an execution context the memory that its profile needs,
+            "static" that of the largest profile. By default the former for plans of two profiles. Since
+            release 25.05.
+        cuda_graphs: True records CUDA graphs when the model loads, for each batch up to `small_batch` (4 by
+            default) with the usual sizes of open dimensions, and replays them: fewer launches, more memory.
+            Other shapes run as without graphs. While a graph is recorded, work of other models on the same
+            GPU may fail, so use it where models are loaded once, before the first request. Releases up to
+            26.07 replay none if max_batch_size is 0.
         busy_wait_events: True waits for the GPU without releasing the CPU core: lower latency, one busy core.
         plugins: The libraries of the network's own operators, such as "/opt/plugins/libscale.so". They are in
             the image of the builds and of the endpoint, whose server opens them:
@@ -157,6 +164,7 @@ class TensorRt:
     precision: Precision = "fp32"
     hardware: Hardware = "this-gpu"
     opt_batch: int | None = None
+    small_batch: int | None = None
     workspace_mb: int | None = None
     optimization_level: Literal[0, 1, 2, 3, 4, 5] | None = None
     context_memory: Literal["static", "on_profile_change"] | None = None
@@ -165,7 +173,7 @@ class TensorRt:
     plugins: Sequence[str] = ()
 
     backend: ClassVar[str] = "tensorrt"
-    LEAST: ClassVar[Mapping[str, int]] = {"workspace_mb": 1}
+    LEAST: ClassVar[Mapping[str, int]] = {"workspace_mb": 1, "small_batch": 0}
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that plugins are libraries that every process finds."""
@@ -174,12 +182,22 @@ class TensorRt:
                 fix = f"name the library by {PLUGIN_RULE}, such as /opt/plugins/libscale.so"
                 yield Mistake("plugins", f"the plugin {plugin!r}", fix=fix)
 
+    def tuned_batch(self, max_batch_size: int, batching: Batching | None) -> int:
+        """Return the batch size to tune for."""
+        if self.opt_batch is not None:
+            return self.opt_batch
+        preferred = batching.preferred if isinstance(batching, DynamicBatching) else ()
+        middle = 1 << (max_batch_size.bit_length() + 1) // 2  # of 2 and the largest, as factors
+        return max(preferred, default=min(middle, max_batch_size))
+
     def configure(self, config: Any) -> None:
         """Write the options that differ from the backend's defaults into a ModelConfig."""
         strategy = self.context_memory and self.context_memory.upper()
         _set_parameters(config, {"execution_context_allocation_strategy": strategy})
         if self.cuda_graphs:
             config.optimization.cuda.graphs = True
+            for size in range(1, min(self.small_batch or SMALL_BATCH, config.max_batch_size) + 1):
+                config.optimization.cuda.graph_spec.add(batch_size=size)
         if self.busy_wait_events:
             config.optimization.cuda.busy_wait_events = True
 

@@ -61,7 +61,7 @@ class BuildJob(Protocol):
         self,
         onnx: Path,
         *,
-        shapes: Mapping[str, ShapeRange],
+        shapes: Mapping[str, ShapeRange] | Sequence[Mapping[str, ShapeRange]],
         precision: Precision = "fp32",
         hardware: Hardware = "this-gpu",
         workspace_mb: int | None = None,
@@ -77,7 +77,8 @@ class BuildJob(Protocol):
 
         Args:
             onnx: The file; removed after its compilation.
-            shapes: The range of shapes of every input, with the batch dimension first.
+            shapes: The range of shapes of every input, with the batch dimension first. Several such mappings
+                become profiles of the plan, which `profile` of an instance group names by position: "0", "1".
             precision: "fp32" keeps FP32 arithmetic, "tf32" lets TensorRT use TF32 on Ampere and newer, "fp16"
                 and "bf16" let it choose kernels of that type; from TensorRT 11 on, AutoCast converts the file
                 first. "int8" and "fp8" are for files that are quantized already.

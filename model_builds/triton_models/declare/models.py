@@ -106,11 +106,7 @@ class PyTorchNetwork:
             if -1 in tensor.dims:
                 yield _bad(tensor, "has the size -1", fix="declare the range of the size as a DynamicDim")
         yield from _unequal_sizes(self.inputs)
-        if isinstance(self.backend, TensorRt):
-            best = self.backend.opt_batch
-            if best is not None and not 1 <= best <= self.max_batch_size:
-                fix = f"use 1 to max_batch_size, {self.max_batch_size}, or remove it"
-                yield Mistake("backend", f"opt_batch {best} for TensorRT", fix=fix)
+        yield from _for_tensorrt(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +152,16 @@ class OnnxFile:
         if self.profile and not isinstance(self.backend, TensorRt):
             fix = "remove it: only TensorRt has one, and other backends accept any shape"
             yield Mistake("profile", "a profile for another backend", fix=fix)
+        yield from _for_tensorrt(self)
+        for name, shapes in self.profile.items():
+            if self.max_batch_size and shapes.max[:1] > (self.max_batch_size,):
+                what = f"the profile of {name!r} ends at a batch of {shapes.max[0]}"
+                fix = f"end it at max_batch_size, {self.max_batch_size}: larger batches only cost GPU memory"
+                yield Mistake("profile", what, fix=fix)
+            elif self.max_batch_size and shapes.max[:1] < (self.max_batch_size,):
+                what = f"the profile of {name!r} ends at {list(shapes.max)}"
+                fix = f"end it at a batch of max_batch_size, {self.max_batch_size}: larger ones would fail"
+                yield Mistake("profile", what, fix=fix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -469,6 +475,18 @@ def _batched(model: ServedModel, why: str) -> Iterator[Mistake]:
     if model.max_batch_size == 0:
         what = f"max_batch_size 0 of {model.name!r}"
         yield Mistake("max_batch_size", what, fix=f"write the largest batch, 1 or more: {why}")
+
+
+def _for_tensorrt(network: PyTorchNetwork | OnnxFile) -> Iterator[Mistake]:
+    if not isinstance(network.backend, TensorRt):
+        return
+    best, small, largest = network.backend.opt_batch, network.backend.small_batch, network.max_batch_size
+    if best is not None and not 1 <= best <= largest:
+        fix = f"use 1 to max_batch_size, {largest}, or remove it"
+        yield Mistake("backend", f"opt_batch {best} for TensorRT", fix=fix)
+    if small and small >= largest:
+        fix = f"use less than max_batch_size, {largest}, or remove it"
+        yield Mistake("backend", f"small_batch {small} for TensorRT", fix=fix)
 
 
 def _for_pytorch(network: PyTorchNetwork) -> Iterator[Mistake]:

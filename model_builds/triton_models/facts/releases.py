@@ -54,6 +54,10 @@ REMOVED_BACKENDS: Mapping[str, str] = {"tensorflow": "25.03"}
 # src/onnxruntime.cc of the branches r24.05 and r24.06 of onnxruntime_backend, read 2026-11-22.
 _TF32_SWITCH_SINCE = "24.06"
 
+# The first release whose TensorRT backend reads execution_context_allocation_strategy: ParseParameters of
+# src/model_state.cc of tensorrt_backend, branches r24.03 to r25.09, read 2026-11-26.
+_CONTEXT_STRATEGY_SINCE = "25.05"
+
 # Treelite, with which the FIL backend reads forests, by the first release that has it:
 # get_treelite.cmake of the branches r23.12 to r26.06 of fil_backend, read 2026-11-24.
 _TREELITES: Mapping[str, tuple[int, int]] = {
@@ -208,6 +212,11 @@ class Release:
     def switches_tf32(self) -> bool:
         """True if TF32 can be disabled per ONNX Runtime model; older releases can only do so per server."""
         return self.name >= _TF32_SWITCH_SINCE
+
+    @property
+    def sizes_contexts(self) -> bool:
+        """True if each profile of a plan can have a context of its own size, not that of the largest."""
+        return self.name >= _CONTEXT_STRATEGY_SINCE
 
     def bf16_since(self, backend: str) -> str | None:
         """Return the first release in which a backend has BF16 tensors; None if it has them in this one."""

@@ -33,6 +33,13 @@ PLAN_TYPES = frozenset(
 FIRST_WITH_INT64 = 10
 """The first TensorRT whose plans keep a network's INT64 inputs; older ones use INT32 (server issue 7307)."""
 
+FIRST_WITH_PROFILES = 10
+"""The first TensorRT whose trtexec compiles several profiles: --profile in sampleOptions.cpp of release/8.6
+and release/10.0, read 2026-11-26."""
+
+SMALL_BATCH = 4
+"""The largest batch of the profile for small batches."""
+
 # The backend splits the paths at semicolons (src/tensorrt.cc of tensorrt_backend), the server its setting at
 # commas, and the start script its arguments at spaces (docker/sagemaker/serve of server); read 2026-11-24.
 _PLUGIN = re.compile(r"/[^\s;,*?\[\]]+\.so(?:\.[0-9]+)*")

@@ -17,6 +17,7 @@ The parser looks for a plugin for each unknown operator, so the error names a mi
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from triton_models.artifact.networks import HEADER_BYTES, PlanHeader, read_plan_header
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
@@ -52,6 +53,7 @@ COMPILE_TIMEOUT_S = 3600.0
 
 # The part of a failed run's log to copy to standard error, because a build machine and its files are deleted.
 _SHOWN_LINES = 200
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +80,9 @@ class Compiler:
         onnx: Path,
         plan: Path,
         *,
-        shapes: Mapping[str, ShapeRange],
+        profiles: Sequence[Mapping[str, ShapeRange]],
         options: PlanOptions = PlanOptions(),  # noqa: B008  frozen
-    ) -> dict[str, str]:
+    ) -> dict[str, Any]:
         """Compile an ONNX file into a plan, and return the plan's record for build.json."""
         check_precision(self.release, options.precision)
         where = f"the plan of {onnx.parent.parent.name}"
@@ -94,7 +96,7 @@ class Compiler:
         report.raise_if_any()
         self.logs.mkdir(parents=True, exist_ok=True)
         log = self.logs / f"{onnx.parent.parent.name}.log"
-        about = {"gpu": self.gpu.name, "device": self.device, "precision": options.precision}
+        about: dict[str, Any] = {"gpu": self.gpu.name, "device": self.device, "precision": options.precision}
         if options.hardware in LEVELS:
             about["hardware"] = LEVELS[options.hardware]
         if options.plugins:
@@ -110,7 +112,7 @@ class Compiler:
                     onnx=onnx,
                     plan=plan,
                     release=self.release,
-                    shapes=shapes,
+                    profiles=profiles,
                     options=options,
                     timing_cache=cache,
                 ).arguments()
@@ -122,6 +124,12 @@ class Compiler:
             plan.unlink(missing_ok=True)
             _show(log)
             raise
+        if memory := plan_memory(log.read_text(errors="replace"), size=plan.stat().st_size):
+            about["memory_mb"] = sum(memory)
+            sys.stderr.write(
+                f"note: the plan of {log.stem} takes {sum(memory)} MiB of GPU memory per instance: "
+                f"{memory[0]} for its weights, {memory[1]} to compute the largest batch\n"
+            )
         return {**about, "tensorrt": version}
 
     def _cast(self, onnx: Path, folder: Path, output: IO[bytes], *, to: str) -> tuple[str, Path]:
@@ -174,6 +182,23 @@ class Compiler:
         what = f"{what} failed (exit status {status}): {first_complaints(text)}"
         fix = "check the log, whose first line is the command; rerun it with --verbose for details"
         return PLAN_COMPILE.error(what=what, where=where, fix=fix)
+
+
+_WEIGHTS, _ACTIVATIONS = (re.compile(rf"Total {each} Memory: ([0-9]+)") for each in ("Weights", "Activation"))
+
+
+def plan_memory(log: str, *, size: int) -> tuple[int, int] | None:
+    """Return the MiB of GPU memory for weights and for activations in trtexec's log; None without them.
+
+    TensorRT prints the activations once before it chooses kernels, and after that those of the plan. Before
+    version 10 it does not print the weights: then they take about the plan's size.
+    """
+    planned = log.partition(" network tensors.")[2]
+    activations = [int(each) for each in _ACTIVATIONS.findall(planned)]
+    if not activations:
+        return None
+    weights = max(map(int, _WEIGHTS.findall(planned)), default=size)
+    return math.ceil(weights / _MIB), math.ceil(max(activations) / _MIB)
 
 
 def _check_plugins(report: Report, plugins: Sequence[str]) -> None:

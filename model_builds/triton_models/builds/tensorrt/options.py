@@ -6,7 +6,7 @@ v11.1, read on 2026-11-21. trtexec refuses to start with an unknown option.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -68,8 +68,8 @@ class CommandLine:
     """The command line of a trtexec run.
 
     Attributes:
-        shapes: The ranges of the inputs with open dimensions. Empty if there are none, because trtexec then
-            refuses shapes: "Static model does not take explicit shapes".
+        profiles: For each profile, the ranges of the inputs with open dimensions. Empty if there are none,
+            because trtexec then refuses shapes: "Static model does not take explicit shapes".
         timing_cache: The file of measured times to use and add to.
     """
 
@@ -77,7 +77,7 @@ class CommandLine:
     onnx: Path
     plan: Path
     release: Release
-    shapes: Mapping[str, ShapeRange] = field(default_factory=dict)
+    profiles: Sequence[Mapping[str, ShapeRange]] = ()
     options: PlanOptions = field(default_factory=PlanOptions)
     timing_cache: Path | None = None
 
@@ -105,10 +105,13 @@ class CommandLine:
         yield from (f"--staticPlugins={plugin}" for plugin in self.options.plugins)
 
     def _shapes(self) -> Iterator[str]:
-        for flag in ("min", "opt", "max") if self.shapes else ():
-            sizes = {name: getattr(range_, flag) for name, range_ in sorted(self.shapes.items())}
-            named = (f"{name}:{'x'.join(map(str, size))}" for name, size in sizes.items())
-            yield f"--{flag}Shapes={','.join(named)}"
+        for index, shapes in enumerate(self.profiles):
+            if len(self.profiles) > 1:
+                yield f"--profile={index}"  # its shapes must follow at once
+            for flag in ("min", "opt", "max"):
+                sizes = {name: getattr(range_, flag) for name, range_ in sorted(shapes.items())}
+                named = (f"{name}:{'x'.join(map(str, size))}" for name, size in sizes.items())
+                yield f"--{flag}Shapes={','.join(named)}"
 
 
 def way(release: Release, precision: Precision) -> Way:

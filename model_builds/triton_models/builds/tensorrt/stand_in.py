@@ -1,17 +1,19 @@
 """A stand-in for the compiler in rehearsals: it compiles nothing, but records the target.
 
-A stand-in for a plan has a plan's header with the TensorRT version that would have compiled it, then the GPU
-and its compute capability, then the ONNX file. Code that reads plans can read it. The rehearsal's server runs
-it, and refuses it if TensorRT would refuse the plan. TensorRT itself cannot load the file.
+A stand-in for a plan has a plan's header with the TensorRT version that would have compiled it, then the GPU,
+its compute capability and the profiles, then the ONNX file. Code that reads plans can read it. The
+rehearsal's server runs it, and refuses it if TensorRT would refuse the plan. TensorRT itself cannot load the
+file.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from triton_models.artifact.networks import plan_beginning
 from triton_models.base.errors import raise_if_any
@@ -42,9 +44,9 @@ class StandIn:
         onnx: Path,
         plan: Path,
         *,
-        shapes: Mapping[str, ShapeRange],  # noqa: ARG002  the interface of a compiler
+        profiles: Sequence[Mapping[str, ShapeRange]],
         options: PlanOptions = PlanOptions(),  # noqa: B008  frozen; a stand-in computes in FP32
-    ) -> dict[str, str]:
+    ) -> dict[str, Any]:
         """Write a stand-in for the plan of an ONNX file, and return its record for build.json."""
         where = f"the plan of {onnx.parent.parent.name}"
         found = plan_problems(
@@ -52,7 +54,11 @@ class StandIn:
         )
         raise_if_any(found)
         wider = {"hardware": LEVELS[options.hardware]} if options.hardware in LEVELS else {}
-        about = wider | {"gpu": self.gpu.name, "compute_capability": self.gpu.compute_capability}
+        about = wider | {
+            "gpu": self.gpu.name,
+            "compute_capability": self.gpu.compute_capability,
+            "profiles": [{name: [each.min, each.max] for name, each in of.items()} for of in profiles],
+        }
         with plan.open("wb") as file, onnx.open("rb") as network:
             file.write(plan_beginning(self.release.tensorrt))
             file.write(MARK + json.dumps(about).encode() + b"\n")

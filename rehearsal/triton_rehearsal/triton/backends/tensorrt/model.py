@@ -1,10 +1,11 @@
 """Replaces Triton's tensorrt backend without a GPU: runs the network of a plan.
 
 A portable build for a GPU creates a stand-in for a plan, which describes that plan. It is refused where
-TensorRT refuses the plan: with another TensorRT version than that of its build, and on a GPU with another
-compute capability. The messages are TensorRT's (in its support matrix and, for 10.x, in issues of
-NVIDIA/TensorRT), in the form in which Triton's backend passes them on (src/loader.cc of tensorrt_backend). An
-ONNX file in place of the plan has no such description, and runs everywhere.
+TensorRT refuses the plan: with another TensorRT version than that of its build, on a GPU with another compute
+capability, with a profile that it lacks, and for requests outside its profiles. The messages are TensorRT's
+(in its support matrix and, for 10.x, in issues of NVIDIA/TensorRT) and those of Triton's backend
+(src/loader.cc, and src/instance_state.cc of r25.09). An ONNX file in place of the plan has no such
+description, and runs everywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import os
 import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ _OTHER_VERSION = "not compatible with this version of TensorRT, expecting librar
 _OTHER_DEVICE = "generated on an incompatible device, expecting compute {} got compute {}"
 
 
+Profile = Mapping[str, tuple[Sequence[int], Sequence[int]]]
+"""The smallest and the largest shape of each input with open dimensions."""
+
+
 class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside the stub
     """Runs the network in the stand-in for a plan, or the ONNX file in place of a missing plan."""
 
@@ -42,6 +47,8 @@ class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside t
         "unable to create TensorRT engine: IRuntime::deserializeCudaEngine: Error Code 2: OutOfMemory "
         "(Requested size was {wanted} bytes.)"
     )
+
+    profiles: Sequence[Profile] = ()
 
     def memory_message(self, args: Mapping[str, str]) -> str:
         """Return TensorRT's error, which is lost if the server opens the plan to complete a configuration.
@@ -62,10 +69,50 @@ class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside t
             [plan] if plan.suffix == ".onnx" else [plan.with_suffix(".onnx"), plan.with_name("model.onnx")]
         )
         if plan.suffix != ".onnx" and plan.exists():
-            return _network(plan)
+            about, network = _read(plan)
+            self.choose(about.get("profiles") or [])
+            return network
         found = next((path for path in twins if path.exists()), None)
         looked = " or ".join(f"'{path}'" for path in dict.fromkeys([plan, *twins]))
         return found or refuse(f"unable to find {looked} for model '{self.config['name']}'")
+
+    def choose(self, profiles: Sequence[Profile]) -> None:
+        """Keep the profiles of the configuration, as InitOptimizationProfiles of src/instance_state.cc does.
+
+        It also refuses graphs of batches that the model does not have, as ValidateGraphSpec does.
+        """
+        named = [each for group in self.config.get("instance_group", []) for each in group.get("profile", [])]
+        last = max(len(profiles) - 1, 0)
+        if wrong := next((each for each in named if int(each) > last), None):
+            refuse(
+                f"Can not set the specified optimization profile {wrong}[{wrong}] for {self.name}. Expected "
+                f"optimization profile index range 0-{last}"
+            )
+        largest = int(self.config.get("max_batch_size", 0))
+        graphs = self.config.get("optimization", {}).get("cuda", {}).get("graph_spec", [])
+        if any(not min(largest, 1) <= int(each["batch_size"]) <= largest for each in graphs):
+            refuse(f"graph spec expects 'batch_size' to be >= 1 and <= {largest}")
+        self.profiles = [profiles[int(each)] for each in (named or ["0"])] if profiles else []
+
+    def run(self, wanted: Sequence[str], feed: Mapping[str, Any]) -> Sequence[Any]:
+        """Run one batch, or refuse it as SetBindingDimensions of src/instance_state.cc does."""
+        problems = [_outside(profile, feed, model=self.name) for profile in self.profiles]
+        if problems and all(problems):
+            raise ValueError(problems[0])
+        results: Sequence[Any] = super().run(wanted, feed)
+        return results
+
+
+def _outside(profile: Profile, feed: Mapping[str, Any], *, model: str) -> str:
+    """Return the error of the first shape that a profile excludes; "" if there is none."""
+    for name, (least, most) in profile.items():
+        for at, (low, size, high) in enumerate(zip(least, feed[name].shape, most, strict=True)):
+            if not low <= size <= high:
+                return (
+                    f"request specifies invalid shape for input '{name}' for {model}. Error details: model "
+                    f"expected the shape of dimension {at} to be between {low} and {high} but received {size}"
+                )
+    return ""
 
 
 def _file_name(config: Mapping[str, Any]) -> str:
@@ -75,8 +122,8 @@ def _file_name(config: Mapping[str, Any]) -> str:
     return found or config.get("default_model_filename") or "model.plan"
 
 
-def _network(plan: Path) -> bytes:
-    """Return the ONNX file in a stand-in; refuse it if this machine could not load the plan."""
+def _read(plan: Path) -> tuple[Mapping[str, Any], bytes]:
+    """Return the description and the network in a stand-in; refuse a plan that this machine cannot load."""
     content = plan.read_bytes()
     if not content[_HEADER.size :].startswith(_MARK):
         refuse(
@@ -84,10 +131,11 @@ def _network(plan: Path) -> bytes:
             "server has no GPU. Build the model with FLEET_PORTABLE=1, as a rehearsal does: a stand-in with "
             "the network then replaces the plan"
         )
-    about, _, network = content[_HEADER.size + len(_MARK) :].partition(b"\n")
+    line, _, network = content[_HEADER.size + len(_MARK) :].partition(b"\n")
+    about: Mapping[str, Any] = json.loads(line)
     _refuse_other_version(".".join(map(str, _HEADER.unpack_from(content)[2:])))
-    _refuse_other_device(**json.loads(about))
-    return network
+    _refuse_other_device(about["compute_capability"], about.get("hardware", ""))
+    return about, network
 
 
 def _refuse_other_version(compiled: str) -> None:
@@ -96,7 +144,7 @@ def _refuse_other_version(compiled: str) -> None:
         refuse(_REFUSED.format(_OTHER_VERSION.format(own, compiled)))
 
 
-def _refuse_other_device(*, compute_capability: str, hardware: str = "", **_: str) -> None:
+def _refuse_other_device(compute_capability: str, hardware: str) -> None:
     own = _capability()
     if own is None or own == compute_capability:
         return
