@@ -319,7 +319,7 @@ RULES = (
           given(build=planless("25.09", "A10G", forests=True), endpoint=built("25.04", None)),
           given(build=planless("25.09", "A10G"), endpoint=built("25.04", "A10G"))],
          [given(build=planless("25.09", None, forests=True), endpoint=built("25.04", "A10G"))]),
-    rule("forests-fit-pool", plan_portability,
+    rule("fits-pool", plan_portability,
          [given(endpoint=replace(A10G, pool=1025)), given(endpoint=replace(A10G, pool=None))],
          [given(endpoint=replace(A10G, pool=1024))], build=planless("25.09", "A10G", pool=1025)),
     rule("auto-complete", plan_portability,

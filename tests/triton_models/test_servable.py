@@ -121,6 +121,17 @@ def test_a_container_has_memory_for_a_full_batch_of_a_python_model(longest: int,
     assert rules(build("pooling", on_gpu)) == []
 
 
+def test_inputs_that_stay_on_the_gpu_take_a_batch_of_the_servers_pool() -> None:
+    frames = Tensor("frames", "FP32", [DynamicDim(name="rows", max=1024), 256])
+    model = replace(python("filter", instances=Instances(count=2)), inputs=[frames], max_batch_size=32)
+    on_gpu = build("filter", replace(model, backend=PythonBackend(host_inputs=False)))
+
+    def needed(each: ModelDefinition, *, gpu: bool = True) -> int:
+        return check_declaration(each, source=Path(), release=RELEASES["25.09"], gpu=gpu).pool_mib
+
+    assert (needed(on_gpu), needed(on_gpu, gpu=False), needed(build("filter", model))) == (64, 0, 0)
+
+
 def test_nothing_but_the_standard_library_is_needed() -> None:
     code = """
 import sys

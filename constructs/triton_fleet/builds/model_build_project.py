@@ -253,7 +253,7 @@ class ModelBuildProject(Construct):
                     any_gpu=checked.any_gpu,
                     plugins=checked.plugins,
                     forests=checked.forests,
-                    pool=checked.forests_mib,
+                    pool=checked.pool_mib,
                     completed=checked.auto_complete,
                 )
                 yield BuiltModel(asked=asked, name=checked.artifact, target=target)

@@ -11,6 +11,7 @@ import contextlib
 import gc
 import hashlib
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,15 @@ from triton_models.base.json_text import parsed
 from triton_models.declare.backends import AotInductor, LibTorch, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
-from triton_models.declare.models import DaliPipeline, Ensemble, Forest, OnnxFile, PythonModel, PyTorchNetwork
+from triton_models.declare.models import (
+    DaliPipeline,
+    Ensemble,
+    Forest,
+    Model,
+    OnnxFile,
+    PythonModel,
+    PyTorchNetwork,
+)
 from triton_models.declare.network_inputs import check_types
 from triton_models.declare.reading import FORM_MARK, DeclaredFolder, folder_reader
 from triton_models.declare.requires import check_backends
@@ -246,7 +255,8 @@ class CheckedDeclaration:
         plugins: The libraries that its plans need in the image of the endpoint.
         platforms: The platforms of its models in the PyTorch backend: "pytorch_libtorch", "torch_aoti".
         forests: True if it has forests that may run on a GPU.
-        forests_mib: The memory on a GPU that its forests declare, in MiB.
+        pool_mib: The least of the server's pool on a GPU that it needs, in MiB: what its forests declare, and
+            a full batch of each Python model whose inputs stay on the GPU.
     """
 
     artifact: str = ""
@@ -262,7 +272,7 @@ class CheckedDeclaration:
     plugins: tuple[str, ...] = ()
     platforms: tuple[str, ...] = ()
     forests: bool = False
-    forests_mib: int = 0
+    pool_mib: int = 0
     auto_complete: bool = False
 
 
@@ -304,11 +314,7 @@ def check_declaration(
         forests=any(
             isinstance(model, Forest) and model.instances.kind != "KIND_CPU" for model in build.models
         ),
-        forests_mib=sum(
-            model.instances.count * (model.instances.gpu_memory_mb or 0)
-            for model in build.models
-            if isinstance(model, Forest) and gpu
-        ),
+        pool_mib=sum(map(_pool_mib, build.models)) if gpu else 0,
     )
 
 
@@ -355,6 +361,19 @@ def _regions(model: PythonModel) -> PythonRegions:
     tensors = [*model.outputs, *(model.inputs if model.backend.host_inputs else ())]
     row = sum(tensor.most_bytes for tensor in tensors)
     return PythonRegions(count=model.instances.count, row=row, rows=max(model.max_batch_size, 1))
+
+
+def _pool_mib(model: Model) -> int:
+    if isinstance(model, Forest):
+        return model.instances.count * (model.instances.gpu_memory_mb or 0)
+    if (
+        isinstance(model, PythonModel)
+        and not model.backend.host_inputs
+        and model.instances.kind != "KIND_CPU"
+    ):
+        row = sum(tensor.most_bytes for tensor in model.inputs)
+        return math.ceil(model.instances.count * row * max(model.max_batch_size, 1) / (1 << 20))
+    return 0
 
 
 def _payload(build: ModelDefinition) -> Iterator[Problem]:

@@ -386,7 +386,8 @@ class PythonBackend:
     Attributes:
         host_inputs: False passes tensors on the GPU to the model directly, without a copy to host memory.
             They are in the server's pool (`TritonServer.cuda_memory_pool`): if it is full, requests get
-            empty outputs, with status 200 (server issue 8177).
+            empty outputs, with status 200 (server issue 8177). A fleet whose pool is smaller than a full
+            batch is refused; leave room for batches that wait.
         environment: The packed environment it runs in, such as "$$TRITON_MODEL_DIRECTORY/environment.tar.gz".
     """
 

@@ -46,9 +46,12 @@ FORESTS_FIT_RELEASE = Check(
     id="forests-fit-release",
     source="2026-11-24: https://github.com/rapidsai/cuml/blob/branch-25.04/cpp/src/fil/treelite_import.cu",
 )
-FORESTS_FIT_POOL = Check(
-    id="forests-fit-pool",
-    source="2026-11-25: https://github.com/triton-inference-server/core/blob/main/src/cuda_memory_manager.cc",
+FITS_POOL = Check(
+    id="fits-pool",
+    source=(
+        "2026-11-25: https://github.com/triton-inference-server/core/blob/main/src/cuda_memory_manager.cc"
+        " https://github.com/triton-inference-server/server/issues/8177"
+    ),
 )
 AUTO_COMPLETE = Check(
     id="auto-complete",
@@ -80,7 +83,7 @@ class PlanTarget:
     release: Release
     path: str  # the construct that compiles plans, or loads them
     plugins: tuple[str, ...] = ()  # that plans need; of an endpoint, those that its server opens
-    # The MiB that forests declare to take on a GPU; of an endpoint, its server's pool, or None if unknown.
+    # The MiB of the pool on a GPU that the model needs; of an endpoint, its server's, or None if unknown.
     pool: float | None = None
     # Of a build job alone.
     plans: tuple[str, ...] = ("this-gpu",)  # the hardware of each, as `TensorRt` says it
@@ -361,12 +364,12 @@ def _forests(report: Report, *, build: PlanTarget, endpoint: PlanTarget) -> None
         )
     if build.pool and endpoint.pool is not None and build.pool > endpoint.pool:
         report(
-            FORESTS_FIT_POOL,
-            f"forests of {build.path} declare {build.pool:g} MiB, and {endpoint.path} has a pool of "
-            f"{endpoint.pool:g}",
-            fix=f"set server=TritonServer(cuda_memory_pool=...) to {build.pool:g} MiB or more, or "
-            'Instances(kind="KIND_CPU") on the forests',
-            why="forests share the pool, which cannot grow: the model would not load",
+            FITS_POOL,
+            f"forests and inputs on the GPU of {build.path} take {build.pool:g} MiB, and {endpoint.path} has "
+            f"a pool of {endpoint.pool:g}",
+            fix=f"set server=TritonServer(cuda_memory_pool=...) to {build.pool:g} MiB or more; or "
+            'Instances(kind="KIND_CPU") on the forests, and host_inputs=True on Python models',
+            why="they share the pool, which cannot grow: forests do not load, and outputs are empty",
         )
 
 
