@@ -366,14 +366,10 @@ def _regions(model: PythonModel) -> PythonRegions:
 def _pool_mib(model: Model) -> int:
     if isinstance(model, Forest):
         return model.instances.count * (model.instances.gpu_memory_mb or 0)
-    if (
-        isinstance(model, PythonModel)
-        and not model.backend.host_inputs
-        and model.instances.kind != "KIND_CPU"
-    ):
-        row = sum(tensor.most_bytes for tensor in model.inputs)
-        return math.ceil(model.instances.count * row * max(model.max_batch_size, 1) / (1 << 20))
-    return 0
+    if not isinstance(model, PythonModel) or model.backend.host_inputs or model.instances.kind == "KIND_CPU":
+        return 0
+    row = sum(tensor.most_bytes for tensor in model.inputs)
+    return math.ceil(model.instances.count * row * max(model.max_batch_size, 1) / (1 << 20))
 
 
 def _payload(build: ModelDefinition) -> Iterator[Problem]:
