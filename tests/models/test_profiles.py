@@ -66,6 +66,7 @@ def test_a_plan_for_large_batches_has_a_profile_for_small_ones_and_each_instance
     config = read_config(root / "net" / "config.pbtxt")
     assert [list(group.profile) for group in config.instance_group] == [["0", "1"]]
     assert config.parameters[STRATEGY].string_value == "ON_PROFILE_CHANGE"
+    assert json.loads((root / "build.json").read_text())["plans"]["net/1/model.plan"]["profiles"] == 2
     assert check_path(root, target=target(release="25.09", gpu="A10G")) == []
 
 

@@ -44,6 +44,10 @@ def plan(edit: Callable[[Any], object]) -> Spoil:
     return both(having("resnet50", backend="tensorrt"), net(edit), written("resnet50/1/model.plan", b"plan"))
 
 
+def graphs(spec: str) -> Spoil:
+    return plan(lambda c: text_format.Merge(f"graphs: true graph_spec {{ {spec} }}", c.optimization.cuda))
+
+
 START = "control_input { name: '%s' control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }"
 
 
@@ -161,6 +165,14 @@ PLAIN: dict[str, dict[str, Spoil]] = {
     "instance-profile": {
         "a profile of a model that is no plan": added("resnet50", "instance_group { profile: '0' }"),
         "a profile that is no number": plan(lambda c: c.instance_group.add(profile=["fast"])),
+        "a profile that the plan does not have": both(
+            plan(lambda c: c.instance_group.add(profile=["0", "2"])),
+            written("build.json", b'{"plans": {"resnet50/1/model.plan": {"profiles": 2}}}'),
+        ),
+    },
+    "graph-spec": {
+        "a graph of more than a batch": graphs("batch_size: 9"),
+        "a graph below its lower bound": graphs("batch_size: 2 graph_lower_bound { batch_size: 3 }"),
     },
     "warm-up": {
         "a warm-up without its input": warmed(""),

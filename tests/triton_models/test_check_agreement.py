@@ -52,6 +52,7 @@ ONLY_LOADING = {
 BACKENDS_OWN = {
     "accelerator",
     "bf16-tensor",
+    "graph-spec",
     "model-file-missing",
     "onnxruntime-parameter",
     "openvino-batches",
@@ -78,6 +79,7 @@ NOT_HERE = {
     "an agent of an image of the user's own, which brings the files",
     "a backend of the user's own",
     "a warm-up of more than a batch",
+    "a profile that the plan does not have",
     "groups on chosen GPUs",
 }
 

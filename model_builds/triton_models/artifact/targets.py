@@ -126,6 +126,13 @@ def plan_gpu(record: Mapping[str, Any], path: str) -> str | None:
     return str(gpu) if gpu else built_gpu(record)
 
 
+def plan_profiles(record: Mapping[str, Any], path: str) -> int | None:
+    """Return the number of profiles of the plan at a path; None if the build did not record the plan."""
+    plan = _plan(record, path)
+    count = plan.get("profiles", 1)
+    return count if plan and isinstance(count, int) else None
+
+
 def plan_runs_on(record: Mapping[str, Any], path: str, gpu: Gpu) -> bool:
     """Return True if the plan at a path also runs on a GPU other than the one that compiled it."""
     level = _plan(record, path).get("hardware")

@@ -41,7 +41,8 @@ class Job:
             build.json. They contain no paths and no times, because equal sources must give equal bytes.
         plans: The plans compiled so far, by path in the artifact, for build.json: the GPU and its name on the
             build machine, the TensorRT version in the plan's header, the precision, the hardware if it is
-            more than that GPU, and the GPU memory of an instance if trtexec prints it.
+            more than that GPU, the number of profiles if there are several, and the GPU memory of an instance
+            if trtexec prints it.
         precisions: The precisions of these plans, and TF32 if another backend may use it on a GPU. They are
             recorded in build.json, because the tolerance depends on them.
         check_tolerance: Raises a FleetError if the declaration has no tolerance for a precision.
@@ -136,6 +137,8 @@ class Job:
             plugins=tuple(plugins),
         )
         about = self.compiler.compile(onnx, plan, profiles=profiles, options=options)
+        if len(profiles) > 1:
+            about["profiles"] = len(profiles)
         self.plans[plan.relative_to(self.root).as_posix()] = about
         if self.rehearsed:
             self.left_out.append(f"the plan of {onnx.parent.parent.name}")

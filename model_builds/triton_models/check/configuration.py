@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from triton_models.artifact.pbtxt import ModelConfig, schema
+from triton_models.artifact.targets import plan_profiles
 from triton_models.base.checks import Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.backend import MODEL_FILES, PLATFORM_BACKENDS
@@ -249,7 +250,8 @@ def _check_instances(report: Findings, model: Model, at: str, group: Any) -> Non
         has = f"{count} GPU{'s' * (count != 1)}" if count else "no GPU"
         fix = f"use gpus from 0 to {count - 1}, or remove gpus" if count else "remove kind and gpus"
         report(INSTANCE_GPU, f"{given} on instances with {has}", at=at, fix=fix)
-    wrong = [profile for profile in profiles if not _is_index(profile)]
+    indices = [_index(profile) for profile in profiles]
+    wrong = [profile for profile, index in zip(profiles, indices, strict=True) if index is None]
     # Without a backend, another rule reports it.
     if profiles and model.backend.name and model.backend.platform != "tensorrt_plan":
         what = f"profile {profiles} for the backend {model.backend.name!r}"
@@ -257,6 +259,12 @@ def _check_instances(report: Findings, model: Model, at: str, group: Any) -> Non
     elif wrong:
         fix = "use the profile's number, 0 or more, such as profile: [ '0' ]"
         report(INSTANCE_PROFILE, f"profile {wrong[0]!r}", at=f"{at}: profile", fix=fix)
+    asked = max((index for index in indices if index is not None), default=-1)
+    for path in model.paths(model.backend.filename):
+        count = plan_profiles(model.record, path)
+        if count is not None and asked >= count:
+            fix = f"use profiles from 0 to {count - 1}, or compile more"
+            report(INSTANCE_PROFILE, f"profile {asked} of a plan with {count}", at=f"{at}: profile", fix=fix)
 
 
 def _invalid(sizes: Iterable[int]) -> list[int]:
@@ -279,9 +287,9 @@ def _trunks(dims: Sequence[int]) -> list[int]:
     return counts
 
 
-def _is_index(profile: str) -> bool:
+def _index(profile: str) -> int | None:
     match = _INDEX.match(profile)
-    return match is not None and 0 <= int(match[1]) <= _MAX_INDEX
+    return int(match[1]) if match is not None and 0 <= int(match[1]) <= _MAX_INDEX else None
 
 
 # Schedulers

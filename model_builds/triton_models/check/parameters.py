@@ -26,6 +26,7 @@ _SOURCE = (
 _OPENVINO = "2026-11-24: src/openvino.cc and src/openvino_utils.cc of openvino_backend"
 PLAN_TYPE = rule("plan-type", _SOURCE)
 BF16_TENSOR = rule("bf16-tensor", "triton_models.facts.releases")
+GRAPH_SPEC = rule("graph-spec", "2026-11-26: ValidateGraphSpec of tensorrt_backend r25.09")
 ONNXRUNTIME_PARAMETER = rule("onnxruntime-parameter", _SOURCE)
 ACCELERATOR = rule("accelerator", _SOURCE)
 PYTORCH_OUTPUT = rule("pytorch-output", _SOURCE)
@@ -91,6 +92,7 @@ def _check_for_backend(report: Findings, model: Model, config: ModelConfig) -> N
     backend, release = model.backend.name, model.target.release
     if backend == "tensorrt":
         _check_types(report, PLAN_TYPE, config, PLAN_TYPES, otherwise="it is that of the plan's tensor")
+        _check_graphs(report, config)
     elif backend == "onnxruntime":
         check_values(report, ONNXRUNTIME_PARAMETER, config, _ONNX_RUNTIME)
         _check_accelerators(report, config.optimization.execution_accelerators)
@@ -107,6 +109,19 @@ def _check_for_backend(report: Findings, model: Model, config: ModelConfig) -> N
             what = f"{tensor.name!r} is TYPE_BF16, for {backend} of release {release.name}"
             fix = f"use release {since} or newer, or cast it inside the network"
             report(BF16_TENSOR, what, at=tensor.name, fix=fix)
+
+
+def _check_graphs(report: Findings, config: ModelConfig) -> None:
+    most = config.max_batch_size
+    least = min(most, 1)
+    cuda = config.optimization.cuda
+    for spec in cuda.graph_spec if cuda.graphs else ():
+        bounds = [spec.graph_lower_bound.batch_size] if spec.HasField("graph_lower_bound") else []
+        sizes = [*bounds, spec.batch_size]
+        if sizes != sorted(sizes) or not least <= sizes[0] <= sizes[-1] <= most:
+            what = f"a graph for batches of {' to '.join(map(str, sizes))}, and max_batch_size {most}"
+            fix = f"use sizes from {least} to {most}, the lower bound first" if most else "use 0"
+            report(GRAPH_SPEC, what, at="optimization: cuda: graph_spec", fix=fix)
 
 
 def _check_accelerators(report: Findings, accelerators: Any) -> None:

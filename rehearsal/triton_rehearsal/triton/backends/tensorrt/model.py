@@ -89,7 +89,8 @@ class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside t
                 f"optimization profile index range 0-{last}"
             )
         largest = int(self.config.get("max_batch_size", 0))
-        graphs = self.config.get("optimization", {}).get("cuda", {}).get("graph_spec", [])
+        cuda = self.config.get("optimization", {}).get("cuda", {})
+        graphs = cuda.get("graph_spec", []) if cuda.get("graphs") else []
         if any(not min(largest, 1) <= int(each["batch_size"]) <= largest for each in graphs):
             refuse(f"graph spec expects 'batch_size' to be >= 1 and <= {largest}")
         self.profiles = [profiles[int(each)] for each in (named or ["0"])] if profiles else []
