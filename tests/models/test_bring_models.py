@@ -6,6 +6,7 @@ import io
 import json
 import pickle
 import re
+import shutil
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from small_onnx import network_of
 from triton_fleet.app import FleetConfig
 from triton_models.builds.build import build
 from triton_models.cli.main import main
+from triton_models.spec import models_folder
 
 RECIPES = {
     re.findall(r'^    name="(\w+)"', code, flags=re.MULTILINE)[0]: code
@@ -51,6 +53,21 @@ def small_network() -> bytes:
     return network_of("g (float[rows, 3] X) => (float[rows, 3] Y) { Y = Relu(X) }").SerializeToString()
 
 
+def _sentence_transformer(folder: Path, **sizes: int) -> None:
+    """Save a small one: its pooling takes the first token, and its vectors are normalized."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "house", "small", "garden", "and", "."]
+    parts = folder.with_name("parts")
+    parts.mkdir()
+    (parts / "vocab.txt").write_text("\n".join(words))
+    transformers.BertTokenizerFast(str(parts / "vocab.txt")).save_pretrained(parts)
+    transformers.BertModel(transformers.BertConfig(num_hidden_layers=1, **sizes)).save_pretrained(parts)
+    steps = [Transformer(str(parts)), Pooling(sizes["hidden_size"], "cls"), Normalize()]
+    SentenceTransformer(modules=steps).save(str(folder))
+
+
 @pytest.fixture
 def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Everything that the recipes fetch: objects in S3, and a registry."""
@@ -60,6 +77,7 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     transformers.BertForSequenceClassification(
         transformers.BertConfig(num_hidden_layers=1, **sizes)
     ).save_pretrained(tmp_path / "checkpoint")
+    _sentence_transformer(tmp_path / "sentences", **sizes)
 
     def download_artifacts(uri: str, *, dst_path: str) -> str:
         assert uri == "models:/fraud/7"
@@ -76,8 +94,10 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             "jobs/churn-17/output/model.tar.gz": packed("xgboost-model", bytes(booster.save_raw("ubj"))),
             "jobs/prices/forest.pkl": pickle.dumps(forest),
             **{
-                f"checkpoints/reviews/{each.name}": each.read_bytes()
-                for each in (tmp_path / "checkpoint").iterdir()
+                f"checkpoints/{to}/{each.relative_to(tmp_path / folder)}": each.read_bytes()
+                for folder, to in (("checkpoint", "reviews"), ("sentences", "sentences"))
+                for each in (tmp_path / folder).rglob("*")
+                if each.is_file()
             },
         }
         for key, content in objects.items():
@@ -94,6 +114,8 @@ def test_a_recipe_is_built_and_verified(
     models = tmp_path / "models"
     (models / name).mkdir(parents=True)
     (models / name / "build.py").write_text(RECIPES[name])
+    if "tokenizer.py" in RECIPES[name]:
+        shutil.copy(models_folder() / "minilm" / "tokenizer.py", models / name)
     if "LocalWeights" in RECIPES[name]:
         torch.save(
             torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).state_dict(),
@@ -106,7 +128,7 @@ def test_a_recipe_is_built_and_verified(
 
 
 def test_each_section_with_a_recipe_has_one() -> None:
-    assert list(RECIPES) == ["tiny", "scores", "churn", "prices", "reviews", "limits", "fraud"]
+    assert list(RECIPES) == ["tiny", "scores", "churn", "prices", "reviews", "sentences", "limits", "fraud"]
 
 
 def test_the_configuration_on_the_page_is_one() -> None:
