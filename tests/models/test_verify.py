@@ -224,6 +224,21 @@ def test_an_ensemble_that_answers_as_its_source_is_within_tolerance(declarations
     assert (accuracy.largest, accuracy.tolerance, accuracy.output) == (0.0, 1e-6, "Y")
 
 
+def test_a_plan_with_a_profile_for_small_batches_is_also_verified_in_a_full_one(declarations, twice, keeping):
+    record = {**json.loads((twice / "build.json").read_text()), "plans": {"a plan": {"profiles": 2}}}
+    (twice / "build.json").write_text(json.dumps(record))
+    wrong_in_the_last_row = np.array([[8, 10, 12], [14, 16, 19]], np.float32)
+    declaration = replace(
+        load_build("twice", declarations),
+        reference=lambda inputs: {"Y": inputs["X"] * 2 if len(inputs["X"]) == 1 else wrong_in_the_last_row},
+    )
+    assert verify(twice, load_build("twice", declarations), server=keeping).examples == 3
+    assert (
+        "the answer differs by 1 at [1, 2]: got 18, expected 19; 2 of 12"
+        in refusal(twice, declaration, keeping)[1]
+    )
+
+
 def test_texts_are_compared_too(declarations, moody, keeping):
     declaration = in_a_mood(declarations, "grüß Gott", "well")
     assert verify(moody, declaration, server=keeping).largest == 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from triton_models.artifact import roots as mark
 from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, read_layout
+from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import Parameters, Tensors
 from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
@@ -37,6 +38,7 @@ DECLARATION_FAILED = Check(id="declaration-failed", source=FROM_ARGUMENTS)
 
 _BY_NAME = "return the model's outputs by name in reference()"
 _MEMORY = re.compile(r"(\d+) MiB")
+_MAX_BYTES = 32 << 20  # of a request with a full batch; half of Triton's limit, --http-max-input-size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +311,7 @@ class _Comparison:
 
 def _verify(root: Path, record: Mapping[str, Any], expected: Expected, server: Server) -> Accuracy:
     model = served_model(root, record)
+    expected = replace(expected, answers=[*expected.answers, *_full_batch(root / model, record, expected)])
     comparison = _Comparison(expected=expected, model=model, outputs=outputs(root, model))
     found: list[Problem] = []
     before = _used_memory_mb()
@@ -336,6 +339,41 @@ def _verify(root: Path, record: Mapping[str, Any], expected: Expected, server: S
         gpu_memory_mb=max((now - then for now, then in zip(after, before, strict=False)), default=None),
         environment_not_loaded=not_loaded,
     )
+
+
+def _full_batch(
+    directory: Path, record: Mapping[str, Any], expected: Expected
+) -> Iterator[tuple[Example, Mapping[str, Array] | None]]:
+    """Yield the largest example, its rows repeated to a full batch, if a plan has several profiles.
+
+    Triton runs a batch of few rows in the profile for small batches, and the other one has other kernels.
+    """
+    import numpy as np
+
+    several = any("profiles" in plan for plan in record.get("plans", {}).values())
+    if not several or record.get("left_out"):  # a stand-in runs the same network in any profile
+        return
+    answers = [
+        (example, answer)
+        for example, answer in expected.answers
+        if not example.sequence and not isinstance(answer, tuple)
+    ]
+    for example, answer in sorted(answers, key=lambda each: -_rows(each[0]))[:1]:
+        row_bytes = sum(np.asarray(each).nbytes for each in example.inputs.values()) // _rows(example)
+        rows = min(read_config(directory / CONFIG_FILE).max_batch_size, _MAX_BYTES // max(row_bytes, 1))
+        if rows > _rows(example):
+            full, given = replace(example, name=f"{example.name}, {rows} rows"), example.inputs
+            yield replace(full, inputs=_repeated(given, rows)), _repeated(answer, rows) if answer else None
+
+
+def _rows(example: Example) -> int:
+    return max(len(next(iter(example.inputs.values()))), 1)
+
+
+def _repeated(tensors: Mapping[str, Array], rows: int) -> dict[str, Array]:
+    import numpy as np
+
+    return {name: np.resize(each, (rows, *np.shape(each)[1:])) for name, each in tensors.items()}
 
 
 def _used_memory_mb() -> list[int]:
