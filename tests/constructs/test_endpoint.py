@@ -38,6 +38,7 @@ from triton_fleet.parts.arguments.late import late_problems
 
 def test_the_container_is_started_for_many_models(endpoint: MultiModelEndpoint, resources: Resources) -> None:
     assert the_container(resources)["Environment"] == {
+        "ORT_DISABLE_TELEMETRY": "1",
         "SAGEMAKER_TRITON_PING_MODE": "live",
         "SAGEMAKER_TRITON_LOG_VERBOSE": "false",
         "SAGEMAKER_TRITON_SHM_DEFAULT_BYTE_SIZE": "1048576",

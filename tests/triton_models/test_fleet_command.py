@@ -208,3 +208,16 @@ def test_a_wrong_aws_configuration_is_a_users_mistake_and_a_missing_module_of_ou
     monkeypatch.setitem(sys.modules, "triton_models.check.check", None)
     with pytest.raises(ModuleNotFoundError):
         main(["check", "x"])
+
+
+@pytest.mark.parametrize(("given", "then"), [(None, "1"), ("0", "0")])
+def test_a_command_runs_models_without_telemetry_unless_the_user_wants_it(
+    given: str | None, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", given or "")
+    if given is None:
+        monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+
+    main(["check", "absent"])
+
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == then

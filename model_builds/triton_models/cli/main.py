@@ -66,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     _refuse_unknown_verb(parser, given)
     arguments = parser.parse_args(given)
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # as on the endpoint: `Release.server_variables`
     try:
         return _do(arguments)
     except KeyboardInterrupt:

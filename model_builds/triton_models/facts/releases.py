@@ -225,11 +225,15 @@ class Release:
 
     @property
     def server_variables(self) -> Mapping[str, str]:
-        """Environment variables that its server needs to compute at the precision that models declare.
+        """Environment variables of its server: without telemetry, and with the precision that models declare.
 
-        NVIDIA's libraries read NVIDIA_TF32_OVERRIDE. TensorRT plans keep the kernels they were compiled with.
+        ONNX Runtime's packages since 1.29 report sessions to Microsoft unless ORT_DISABLE_TELEMETRY is set
+        (pull request 27379 of onnxruntime). Seen with 1.31.1 on 2026-11-26: each process has a thread that
+        uploads, and writes a device's id and a database below HOME. NVIDIA's libraries read
+        NVIDIA_TF32_OVERRIDE. TensorRT plans keep the kernels they were compiled with.
         """
-        return {} if self.switches_tf32 else {"NVIDIA_TF32_OVERRIDE": "0"}
+        quiet = {"ORT_DISABLE_TELEMETRY": "1"}
+        return quiet if self.switches_tf32 else {**quiet, "NVIDIA_TF32_OVERRIDE": "0"}
 
     @property
     def image_tag(self) -> str:
