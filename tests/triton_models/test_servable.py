@@ -111,7 +111,7 @@ def test_a_container_has_memory_for_64_python_instances(count: int, found: list[
     assert rules(build("ensemble", *models, Ensemble(name="ensemble", steps=["one", "two"]))) == found
 
 
-@pytest.mark.parametrize(("longest", "found"), [(512, []), (1024, ["python-shared-memory"])])
+@pytest.mark.parametrize(("longest", "found"), [(256, []), (512, ["python-shared-memory"])])
 def test_a_container_has_memory_for_a_full_batch_of_a_python_model(longest: int, found: list[str]) -> None:
     vectors = Tensor("vectors", "FP32", [DynamicDim(name="tokens", max=longest), 768])
     model = replace(python("pooling"), inputs=[vectors], max_batch_size=32)

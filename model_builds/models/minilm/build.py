@@ -3,8 +3,8 @@
     TEXT -> minilm_tokenizer (CPU) -> minilm_encoder (TensorRT) -> EMBEDDING
 
 The encoder ends with the mean over the tokens and the normalization, so only 384 numbers per sentence leave it.
-In a Python model, a full batch of token embeddings would take 21 MiB of the 64 MiB of shared memory that all
-models of a container have.
+In a Python model, batches of token embeddings would take 25 of the 64 MiB of shared memory that all models of a
+container have.
 
 Sentences of one request are padded together, to a multiple of 16 tokens. Triton joins requests only if their
 shapes are equal, so the small number of lengths lets the encoder batch requests with different texts.

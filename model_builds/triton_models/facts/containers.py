@@ -15,8 +15,7 @@ Each instance of a Python model has its own region of shared memory, /dev/shm (S
 src/shm_manager.cc of python_backend, read 2026-11-21). Its initial size is shm-default-byte-size, which
 src/python_be.cc requires to be at least 1 MiB. With the start script's 16 MiB, four instances fill a
 container. The size of a container's /dev/shm is in issue 2801 of sagemaker-python-sdk and in server issue
-4675; it cannot be changed. Seen on Triton 24.10 on 2026-11-25: after a batch of 32 x 256 x 384 FP32 numbers
-(12 MiB) with a small output, the region is 21 MiB, and it stays so.
+4675; it cannot be changed.
 """
 
 from __future__ import annotations
@@ -83,7 +82,10 @@ PYTHON_SHARED_MEMORY = Check(
 class PythonRegions:
     """The shared memory of a Python model's instances, by the bytes of a row and the largest batch.
 
-    A batch is there until it is answered: the inputs and outputs of all its rows. A region never shrinks.
+    A batch is there until it is answered: the inputs and outputs of all its rows. A region that is too small
+    for a batch grows by the batch, and never shrinks. So batches of several sizes leave up to about twice the
+    largest: seen on Triton 24.10 on 2026-11-26, 25 MiB after batches of 3, 6 and 12 MiB, 46 after 6, 12 and
+    24, and 14 after 12 alone.
     """
 
     count: int
@@ -92,8 +94,8 @@ class PythonRegions:
 
     @property
     def each(self) -> int:
-        """The bytes of one instance after the largest batch, at least."""
-        return max(self.row * self.rows, SMALLEST_REGION_BYTES)
+        """The bytes of one instance after batches of all sizes."""
+        return max(self.row * self.rows * (2 if self.rows > 1 else 1), SMALLEST_REGION_BYTES)
 
 
 def too_little_shared_memory(models: Mapping[str, PythonRegions], *, where: str) -> Iterator[Problem]:
@@ -105,6 +107,6 @@ def too_little_shared_memory(models: Mapping[str, PythonRegions], *, where: str)
             for name, model in models.items()
         )
         what = f"{math.ceil(total / _MIB)} MiB of shared memory for Python models: {', '.join(parts)}"
-        why = f"a container's models share {CONTAINER_BYTES // _MIB} MiB, and each instance keeps a batch"
+        why = f"a container's models share {CONTAINER_BYTES // _MIB} MiB, and each instance keeps up to two batches"
         fix = "use fewer instances, a smaller max_batch_size, or smaller tensors"
         yield PYTHON_SHARED_MEMORY.problem(what=what, where=where, why=why, fix=fix)
