@@ -107,6 +107,6 @@ def too_little_shared_memory(models: Mapping[str, PythonRegions], *, where: str)
             for name, model in models.items()
         )
         what = f"{math.ceil(total / _MIB)} MiB of shared memory for Python models: {', '.join(parts)}"
-        why = f"a container's models share {CONTAINER_BYTES // _MIB} MiB, and each instance keeps up to two batches"
+        why = f"a container's models share {CONTAINER_BYTES // _MIB} MiB, and each instance keeps two batches"
         fix = "use fewer instances, a smaller max_batch_size, or smaller tensors"
         yield PYTHON_SHARED_MEMORY.problem(what=what, where=where, why=why, fix=fix)
