@@ -56,9 +56,7 @@ def test_a_thousand_objects_are_one_run_and_what_arrives_during_it_is_another(
     )
     assert deploy_stack(aws, stack, "create") == "CREATE_COMPLETE"
     events = {"EventBridgeConfiguration": {}}
-    aws.client("s3").put_bucket_notification_configuration(
-        Bucket="weights", NotificationConfiguration=events
-    )
+    aws.client("s3").put_bucket_notification_configuration(Bucket="weights", NotificationConfiguration=events)
 
     put(aws, *map(str, range(1000)))
     evaluate(aws, 7)
