@@ -196,6 +196,7 @@ def test_without_information_in_the_log_only_tables_that_it_fills_are_left_out(
 
     assert [_titles([each]) for each in shown if each["type"] == "log"] == [["Failed loads, with the reason"]]
     assert "Loads and evictions per minute" in _titles(shown)
+    assert "top of the table" not in json.dumps(shown)
 
 
 def test_each_variant_has_alarms_and_a_dashboard_of_its_own(

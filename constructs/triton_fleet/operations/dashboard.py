@@ -250,11 +250,12 @@ class EndpointDashboard(Construct):
 
     def _caching(self) -> Iterator[Row]:
         metrics = self._variant
+        blamed = "the models at the top of the table evict each other"
         yield question(
             "Is the cache working?",
             "The number of loaded models rises after a deployment, until the cache is full. Evictions are "
             "normal as long as most requests hit a loaded model. Evictions while hits fall are thrashing, "
-            "and the models at the top of the table evict each other.",
+            f"and {blamed if self._log_info else 'log_info would show which models evict each other'}.",
         )
         all_models = metrics.metric_loaded_model_count(statistic="Sum", label="models, all instances")
         loads = metrics.metric_model_loading_time(statistic="SampleCount", label="loads")
