@@ -70,6 +70,13 @@ def test_a_plan_for_large_batches_has_a_profile_for_small_ones_and_each_instance
     assert check_path(root, target=target(release="25.09", gpu="A10G")) == []
 
 
+@pytest.mark.parametrize(("declared", "sizes"), [("", [1, 5]), ("batch_sizes=[2, 16]", [2, 16])])
+def test_the_warm_up_reaches_both_profiles(declared: str, sizes: list[int], built: Built) -> None:
+    root, _ = built("), warm_up=WarmUp(" + declared)
+    warmed = read_config(root / "net" / "config.pbtxt").model_warmup
+    assert [each.batch_size for each in warmed] == sizes
+
+
 @pytest.mark.parametrize(
     ("options", "given"),
     [("", {"release": "25.04"}), ("", {"largest": 8, "tuned": 4}), ("small_batch=0", {})],

@@ -55,4 +55,4 @@ def test_the_plan_takes_1_to_32_images_in_fp16_in_two_instances(machine, tmp_pat
     assert config_of(root).instance_group[0].count == 2
     assert "--fp16" in compiled
     assert (root / "resnet50_tensorrt" / "1" / "model.plan").is_file()
-    assert [sample.batch_size for sample in config_of(root).model_warmup] == [1]
+    assert [sample.batch_size for sample in config_of(root).model_warmup] == [1, 5]

@@ -30,6 +30,13 @@ sizes = ShapeRange(min=(1, 16), opt=(16, 128), max=(32, 256))
 job.compile_plan(version / "model.onnx", shapes={shapes}, precision="{precision}")
 """
 
+BATCHED = """
+version = job.model(plain(
+    name="other", backend="tensorrt", max_batch_size=8,
+    inputs=[tensor("ids", "INT32", [-1])], outputs=[tensor("sum", "INT32", [-1])],
+))
+"""
+
 
 def encoder(shapes='{"ids": sizes, "mask": sizes}', precision="fp32") -> str:
     return ENCODER.replace("{shapes}", shapes).replace("{precision}", precision)
@@ -169,6 +176,12 @@ def test_wrong_shapes_are_found_without_a_gpu(shapes, said, tiny):
         tiny(encoder(shapes))
     assert rules(caught) == ["plan-shapes"]
     assert said in caught.value.problems[0].what
+
+
+def test_a_profile_that_ends_at_another_batch_than_the_configuration_is_refused(tiny):
+    with pytest.raises(FleetError, match="end at a batch of 32, and max_batch_size is 8") as caught:
+        tiny("from triton_models.artifact.pbtxt import plain, tensor\n" + BATCHED + encoder())
+    assert rules(caught) == ["plan-shapes"]
 
 
 @pytest.mark.parametrize("content", [b"", b"ftrt", plan(10, 0, 0, 0)[:27], b"ONNX" + plan(10, 0, 0, 0)[4:]])

@@ -180,16 +180,25 @@ def _shown(tensor: NetworkTensor) -> str:
 
 
 def add_warm_up(
-    model: ServedModel, config: ModelConfig, directory: Path, *, examples: Callable[[], list[Example]]
+    model: ServedModel,
+    config: ModelConfig,
+    directory: Path,
+    *,
+    examples: Callable[[], list[Example]],
+    also: Sequence[int] = (),
 ) -> None:
-    """Add a model's warm-up to its configuration, and the example's data to its directory."""
+    """Add a model's warm-up to its configuration, and the example's data to its directory.
+
+    Batch sizes in `also` are added if the declared ones are smaller.
+    """
     if model.warm_up is None:
         return
     name = model.warm_up.example
     rows = _first_row(_find(model, name, examples()), config, model) if name is not None else None
     data = {tensor.name: _data(tensor, rows) for tensor in config.input}
     sizes = usual_sizes(model)
-    for batch in model.warm_up.batch_sizes:
+    declared = model.warm_up.batch_sizes
+    for batch in [*declared, *(each for each in also if each > max(declared))]:
         sample = config.model_warmup.add(name=f"batch of {batch}", batch_size=batch)
         if (count := model.warm_up.count or (3 if isinstance(model.backend, LibTorch) else 1)) > 1:
             sample.count = count  # Triton's default is one

@@ -116,6 +116,7 @@ class Job:
             precision=precision,
             needs_plugins=needs_plugins,
         )
+        _check_batches(onnx, profiles)
         if precision in QUANTIZED and runs_file:
             self.precisions.append(precision)  # the file computes in it, on any machine
         if self.cpu:
@@ -211,6 +212,22 @@ def _check_shapes(
             elif fixed and set(ordered) != {fixed}:
                 fix = f"give {fixed} in the dimension that the network fixes to {fixed}"
                 report(PLAN_SHAPES, what, fix=fix, why=why)
+
+
+def _check_batches(onnx: Path, profiles: Sequence[Mapping[str, ShapeRange]]) -> None:
+    """Refuse profiles that end at another batch than the configuration, if that is written already."""
+    from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
+
+    path = onnx.parent.parent / CONFIG_FILE
+    allowed = read_config(path).max_batch_size if path.exists() else 0
+    largest = max((min(each.max[0] for each in shapes.values()) for shapes in profiles), default=0)
+    if allowed and largest and largest != allowed:
+        raise PLAN_SHAPES.error(
+            what=f"the profiles end at a batch of {largest}, and max_batch_size is {allowed}",
+            where=f"the network of {onnx.parent.parent.name!r}",
+            why="requests of larger batches fail, and a larger profile only costs GPU memory",
+            fix=f"end the largest profile at {allowed}, or set max_batch_size to {largest}",
+        )
 
 
 def _check_operators(report: Report, network: Any, precision: Precision, *, needs_plugins: bool) -> None:

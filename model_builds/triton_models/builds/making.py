@@ -377,8 +377,13 @@ def _configure(
         config.parameters[GPU_MEMORY].string_value = str(model.instances.gpu_memory_mb)
     backend = OnnxRuntime() if job.cpu and isinstance(model.backend, TensorRt) else model.backend
     backend.configure(config)
+    warm: Sequence[int] = ()
     if isinstance(backend, TensorRt) and isinstance(model, PyTorchNetwork | OnnxFile):
-        _use_profiles(config, len(_profiles(model, backend, job.release)), backend, job.release)
+        profiles = _profiles(model, backend, job.release)
+        _use_profiles(config, len(profiles), backend, job.release)
+        # Each profile loads its kernels when it runs first. A stand-in has none.
+        smaller = () if job.portable else [next(iter(each.values())) for each in profiles[1:]]
+        warm = [each.max[0] + 1 for each in smaller]
     if isinstance(backend, OnnxRuntime) and not job.cpu and job.release.switches_tf32:
         backend.configure_cuda(config)
     if isinstance(backend, OnnxRuntime | LibTorch) and backend.tf32 and job.compiler and not job.rehearsed:
@@ -388,7 +393,7 @@ def _configure(
     directory = job.root / model.name
     if isinstance(model, PyTorchNetwork | OnnxFile | TensorFlowGraph):
         _add_labels(model, config, job)
-    add_warm_up(model, config, directory, examples=build.examples)
+    add_warm_up(model, config, directory, examples=build.examples, also=warm)
     write_config(config, directory / CONFIG_FILE)
     return config
 

@@ -179,7 +179,8 @@ class WarmUp:
     ```
 
     Attributes:
-        batch_sizes: The batch sizes. GPU libraries choose their kernels per size.
+        batch_sizes: The batch sizes. GPU libraries choose their kernels per size. A TensorRT plan with a
+            profile for small batches gets a larger batch too.
         count: The number of requests of each size: by default 1, and 3 for LibTorch, which optimizes a
             network in its second run of a shape. On an H200 that run took 0.4 s for ResNet-50 and 2.4 s for
             Inception v3, and later ones 4 and 8 ms.
