@@ -19,6 +19,7 @@ from triton_models.declare.backends import (
 )
 from triton_models.declare.declaration import Example, ModelDefinition, Tensors
 from triton_models.declare.environments import PackedEnvironment, Wheels
+from triton_models.declare.families import Family, Member
 from triton_models.declare.job import BuildJob
 from triton_models.declare.models import (
     DaliPipeline,
@@ -64,12 +65,14 @@ __all__ = [
     "Ensemble",
     "EnsembleStep",
     "Example",
+    "Family",
     "Fil",
     "Forest",
     "HubWeights",
     "Instances",
     "LibTorch",
     "LocalWeights",
+    "Member",
     "Model",
     "ModelDefinition",
     "OnnxFile",

@@ -11,8 +11,6 @@ import pytest
 from tests.reported import refused
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
-from triton_models.builds.inputs import find_inputs
-from triton_models.cli.main import main
 from triton_models.spec import folder_of, forms_of, load_build, load_builds, model_names
 
 TWO_FORMS = """
@@ -167,65 +165,3 @@ def test_a_form_is_built_under_its_own_name_with_the_files_of_its_folder(declare
 def test_every_form_in_the_repository_reads_without_a_mistake():
     for name in model_names():
         load_builds(forms_of(name))
-
-
-TENANTS = """
-from pathlib import Path
-
-from triton_models.builds.export.reference import network_reference
-from triton_models.spec import Example, ModelDefinition, PyTorchNetwork, RandomWeights
-
-FOLDER = Path(__file__).parents[2]
-with (FOLDER / "read.txt").open("a") as file:
-    file.write("read ")
-
-def examples():
-    import numpy as np
-    return [Example(name="ones", inputs={"X": np.ones((1, 4), np.float32)})]
-
-def declared(name, seed):
-    def network():
-        import torch
-        torch.manual_seed(seed)
-        return torch.nn.Linear(4, 2)
-
-    return ModelDefinition(
-        name=name, description="", weights=RandomWeights(seed=seed), examples=examples,
-        models=[PyTorchNetwork(name=name, network=network, outputs=["Y"], max_batch_size=8)],
-        reference=network_reference(network, outputs=["Y"]), output="Y", tolerance=1e-4,
-    )
-
-NAMES = (FOLDER / "tenants.txt").read_text().split()
-BUILD = declared("score", 0)
-FORMS = {name: declared(f"score_{name}", seed) for seed, name in enumerate(NAMES, start=1)}
-"""
-
-
-@pytest.fixture
-def tenants(models: Path) -> list[str]:
-    """Declare 300 models of one network in one file; returns their names."""
-    names = [f"t{number:03}" for number in range(300)]
-    (models.parent / "tenants.txt").write_text(" ".join(names))
-    (models / "score").mkdir()
-    (models / "score" / "build.py").write_text(TENANTS)
-    return [f"score:{name}" for name in names]
-
-
-def test_models_of_one_network_are_declared_in_a_loop_and_read_once(tenants, models):
-    builds = load_builds(tenants, models)
-    assert [each.name for each in (builds[0], builds[-1])] == ["score_t000", "score_t299"]
-    assert (models.parent / "read.txt").read_text() == "read "
-
-
-def test_models_of_one_network_are_built_and_verified_by_their_names(tenants, models, tmp_path, capsys):
-    given = ["--models", str(models)]
-    assert main(["build", *tenants[7:9], "--output", str(tmp_path / "out"), *given]) == 0
-    assert main(["verify", str(tmp_path / "out" / "score_t008"), *given]) == 0
-    assert "score_t008: fp32, 1 example, largest difference" in capsys.readouterr().out
-
-
-def test_a_new_model_of_one_network_changes_no_other_if_its_name_is_in_a_file_elsewhere(tenants, models):
-    before = find_inputs(tenants[0], release="25.09", models=models)
-    (models.parent / "tenants.txt").write_text("t000 another")
-    assert find_inputs(tenants[0], release="25.09", models=models) == before
-    assert find_inputs("score:another", release="25.09", models=models).inputs != before.inputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 _UNIONS = (Union, UnionType)
 _COLLECTIONS = (Sequence, Collection, tuple)
@@ -23,7 +23,7 @@ def fits(value: object, wanted: Any) -> bool:
 def matcher(wanted: Any) -> Callable[[Any], bool]:
     """Return the test for an annotated type, cached because a synthesis reads thousands of declarations."""
     origin, inner = get_origin(wanted), get_args(wanted)
-    if wanted is Any:
+    if wanted is Any or isinstance(wanted, TypeVar):
         return lambda value: True
     if origin in _UNIONS:
         choices = [matcher(each) for each in inner]
@@ -36,7 +36,7 @@ def matcher(wanted: Any) -> Callable[[Any], bool]:
     if origin in _COLLECTIONS:
         element = matcher(inner[0])
         return lambda value: _is_collection(value, origin) and all(map(element, value))
-    return callable if origin is Callable else lambda value: _is_a(value, wanted)
+    return callable if origin is Callable else lambda value: _is_a(value, origin or wanted)
 
 
 def _is_a(value: object, wanted: Any) -> bool:

@@ -112,19 +112,20 @@ def build(
     models: Path | None = None,
     timing_cache: str | None = None,
     compile_timeout_s: float = COMPILE_TIMEOUT_S,
+    declaration: ModelDefinition | None = None,
 ) -> Path:
     """Build one model, the name of a folder or `folder:form`, and return its artifact root.
 
     With a GPU, which the machine must have, plans are compiled for it. With `cpu`, ONNX Runtime serves what
     is declared for plans. With neither, the build is portable. A complete build replaces an earlier one of
     that name; the logs of trtexec are next to it, in .logs/. Without a timing cache, FLEET_TIMING_CACHE names
-    it.
+    it. Its declaration is given if it has just been read.
 
     Raises:
         FleetError: The model, release or GPU is unknown, the machine cannot compile for it, or the model's
             own code failed. Only logs remain then, and an earlier build is left unchanged.
     """
-    declaration = load_build(name, models)
+    declaration = declaration or load_build(name, models)
     served_by = release_named(release)
     rehearsed = is_rehearsal()
     compiler: Compiler | StandIn | None = None

@@ -12,18 +12,20 @@ import hashlib
 import importlib.metadata
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from triton_models.artifact.networks import side_files
+from triton_models.base.errors import FleetError, Problem
 from triton_models.base.files import contents, file_digest
 from triton_models.builds.export.weights import unreadable
 from triton_models.builds.locked import PACKAGES
+from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import PackedEnvironment, package_name
 from triton_models.declare.models import PythonModel
-from triton_models.declare.reading import folder_of, load_build
+from triton_models.declare.reading import FORM_MARK, read_folder
 from triton_models.declare.weights import (
     SIDE_FILE,
     LocalWeights,
@@ -92,13 +94,66 @@ class Found:
 def find_inputs(
     name: str, *, release: str, gpu: str | None = None, cpu: bool = False, models: Path | None = None
 ) -> Found:
-    """Return the inputs of a model's build, without importing frameworks and without network requests."""
-    build = load_build(name, models)
+    """Return the inputs of a model's build, without importing frameworks.
+
+    Only a family's list takes network requests.
+    """
+    (found,) = find_all(name, release=release, gpu=gpu, cpu=cpu, models=models).values()
+    if not isinstance(found, Found):
+        raise FleetError(found)
+    return found
+
+
+def find_all(
+    name: str,
+    *,
+    release: str,
+    gpu: str | None = None,
+    cpu: bool = False,
+    models: Path | None = None,
+    only: Collection[str] = (),
+) -> Mapping[str, Found | tuple[Problem, ...]]:
+    """Return the inputs of a model, as `find_inputs` does, or of each member of a family, or its problems.
+
+    Of a family, `only` selects members by `family:member`.
+    """
+    declared = read_folder(name.partition(FORM_MARK)[0], models)
+    files = contents(declared.path.parent)
+    family = declared.family
+    if family is None:
+        build = declared.asked(name)
+        return {name: _found(build, [_plain(build)], files, release=release, gpu=gpu, cpu=cpu)}
+    # A member does not change because others come and go.
+    files = {path: digest for path, digest in files.items() if path != family.members}
+    found: dict[str, Found | tuple[Problem, ...]] = {}
+    for member in declared.members(name):
+        asked = f"{family.name}{FORM_MARK}{member.name}"
+        if only and asked not in only:
+            continue
+        try:
+            build = declared.member(member)
+        except FleetError as error:
+            found[asked] = error.problems
+        else:
+            values = [_plain(build), _plain(member)]
+            found[asked] = _found(build, values, files, release=release, gpu=gpu, cpu=cpu)
+    return found
+
+
+def _found(
+    build: ModelDefinition,
+    values: Sequence[Any],
+    files: Mapping[str, str],
+    *,
+    release: str,
+    gpu: str | None,
+    cpu: bool,
+) -> Found:
     carried = [each for model in build.models if isinstance(model, PythonModel) for each in model.packages]
     weights = weights_of(build)
     texts = sorted(_weights_text(each) for each in weights if not isinstance(each, S3Weights))
     inputs = {
-        "declaration": _digest({"files": contents(folder_of(name, models)), "values": _plain(build)}),
+        "declaration": _digest({"files": files, "values": values[0] if len(values) == 1 else values}),
         "tools": tools_digest(release=release, gpu=gpu),
         "packages": _digest(_pins_of([*_packages()[0], *carried])),
         "release": release,

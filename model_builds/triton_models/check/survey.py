@@ -147,6 +147,8 @@ class Survey:
             problems = CheckedDeclaration(problems=error.problems)
             return _Entry(checked=problems, digest=digest, variables={})
         checked = check_declaration(build, source=source, release=self._release, gpu=self._gpu)
+        if declared.family is not None:
+            checked = replace(checked, objects=(*checked.objects, *declared.family.objects))
         variables = variables_read(source)
         # Of this shell, which no build job has.
         ours = {self._values.get(each) for each in variables if each not in self._given}

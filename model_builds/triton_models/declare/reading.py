@@ -2,28 +2,40 @@
 
 A build.py defines BUILD, and may define FORMS: other forms of the same network, such as one for another
 backend or with other weights. `resnet50` is the BUILD of a folder, and `resnet50:torchscript` a form with a
-separate name.
+separate name. BUILD may also be a Family: `tenants:acme` is then a member of it, and `tenants` its sample.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.extras import build_extra
 from triton_models.base.matching import fits
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare import backends, declaration, environments, models, scheduling, tensors, weights
+from triton_models.declare import (
+    backends,
+    declaration,
+    environments,
+    families,
+    models,
+    scheduling,
+    tensors,
+    weights,
+)
 from triton_models.declare.declaration import NAME_RULE, ModelDefinition, is_name
+from triton_models.declare.families import UNKNOWN_MEMBER, Family, Member
 from triton_models.declare.mistakes import BAD_DECLARATION, Mistake, Places, declared_values, mistakes_in
 from triton_models.declare.models import PythonModel
 from triton_models.declare.requires import install_command
@@ -42,7 +54,7 @@ FORM_MARK = ":"
 
 _CLASSES: dict[str, type] = {
     name: each
-    for module in (backends, declaration, environments, models, scheduling, tensors, weights)
+    for module in (backends, declaration, environments, families, models, scheduling, tensors, weights)
     for name, each in vars(module).items()
     if is_dataclass(each) and isinstance(each, type) and each.__module__ == module.__name__
 }
@@ -51,26 +63,66 @@ _CLASSES: dict[str, type] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredFolder:
-    """The declarations of a folder: BUILD, and FORMS by the names after the colon."""
+    """The declarations of a folder: BUILD, and FORMS by the names after the colon.
+
+    Attributes:
+        family: BUILD, if that is a family; `build` is then the declaration of its sample.
+    """
 
     path: Path
     build: ModelDefinition
     forms: Mapping[str, ModelDefinition]
+    family: Family[Any] | None = None
+    _listed: dict[str, Member[Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def asked(self, name: str) -> ModelDefinition:
-        """Return BUILD for the folder's name, or a form for `folder:form`.
+        """Return BUILD for the folder's name, or a form or a member for `folder:form`.
 
         Raises:
-            FleetError: The form does not exist.
+            FleetError: The form or the member does not exist, or the member's declaration has mistakes.
         """
         folder, mark, form = name.partition(FORM_MARK)
         if not mark:
             return self.build
+        if self.family is not None:
+            return self.member(*self.members(name))
         if form not in self.forms:
             known = list(self.forms)
             fix = did_you_mean(form, known, otherwise=f"add it to FORMS, or use {folder} without a form")
             raise UNKNOWN_FORM.error(what=f"{folder!r} has no form {form!r}", where=str(self.path), fix=fix)
         return self.forms[form]
+
+    def members(self, name: str) -> Sequence[Member[Any]]:
+        """Return the listed members of the family, or the one of `folder:member`. The list is read once.
+
+        Raises:
+            FleetError: The list cannot be read, or does not have the member.
+        """
+        if not self._listed:
+            self._listed.update(self._family().listed(self.path.parent))
+        members = self._listed
+        folder, mark, member = name.partition(FORM_MARK)
+        if mark and member not in members:
+            fix = did_you_mean(member, members, otherwise=f"add it to the list: {self._family().members!r}")
+            what = f"{folder!r} has no member {member!r}"
+            raise UNKNOWN_MEMBER.error(what=what, where=str(self.path), fix=fix)
+        return [members[member]] if mark else list(members.values())
+
+    def _family(self) -> Family[Any]:
+        if self.family is None:
+            msg = f"{self.path} declares no family"
+            raise AssertionError(msg)
+        return self.family
+
+    def member(self, member: Member[Any]) -> ModelDefinition:
+        """Return the declaration of a member of the family.
+
+        Raises:
+            FleetError: The declaration has mistakes.
+        """
+        definition = self._family().definition(member)
+        raise_if_any(dict.fromkeys(_problems([definition], self.path)))
+        return definition
 
 
 def folder_reader(models: Path | None = None) -> Callable[[str], DeclaredFolder]:
@@ -120,6 +172,31 @@ def forms_of(name: str, models: Path | None = None) -> list[str]:
     """
     folder, _, _ = name.partition(FORM_MARK)
     return [folder, *(f"{folder}{FORM_MARK}{form}" for form in read_folder(folder, models).forms)]
+
+
+def may_be_family(folder: str, models: Path | None = None) -> bool:
+    """Return False if a folder's build.py, which is not run, declares no family."""
+    path = folder_of(folder, models) / "build.py"
+    return path.is_file() and b"Family" in path.read_bytes()
+
+
+def with_members(names: Iterable[str], models: Path | None = None) -> list[str]:
+    """Return these names, with those of its members in place of a family's.
+
+    Raises:
+        FleetError: A list of members cannot be read. Folders that cannot be read stay as they are.
+    """
+    found: list[str] = []
+    for name in names:
+        declared = None
+        if FORM_MARK not in name and may_be_family(name, models):
+            with contextlib.suppress(FleetError):  # reported when the model is built
+                declared = read_folder(name, models)
+        if declared is None or declared.family is None:
+            found.append(name)
+        else:
+            found += [f"{name}{FORM_MARK}{member.name}" for member in declared.members(name)]
+    return found
 
 
 def load_build(name: str, models: Path | None = None) -> ModelDefinition:
@@ -211,8 +288,14 @@ def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
         raise _bad_declaration(path, f"the model's name {name!r}", fix=f"rename it: {NAME_RULE}")
     module = _execute(path)
     build, forms = getattr(module, "BUILD", None), getattr(module, "FORMS", {})
+    family = build if isinstance(build, Family) else None
+    if family is not None:
+        raise_if_any(dict.fromkeys(_problems([family], path)))
+        build = _sample(family, path)
     if not isinstance(build, ModelDefinition):
         raise _bad_declaration(path, f"BUILD is {build!r}", fix="write BUILD = ModelDefinition(...)")
+    if family is not None and forms:
+        raise _bad_declaration(path, "FORMS next to a family", fix="remove it: a family has members")
     if not isinstance(forms, Mapping) or not all(
         isinstance(form, ModelDefinition) for form in forms.values()
     ):
@@ -222,7 +305,16 @@ def read_folder(name: str, models: Path | None = None) -> DeclaredFolder:
     if build.name != name:
         raise _bad_declaration(path, f"BUILD.name is {build.name!r}", fix=f"use the folder's name, {name!r}")
     raise_if_any(_form_names(build, forms, path))
-    return DeclaredFolder(path=path, build=build, forms=forms)
+    return DeclaredFolder(path=path, build=build, forms=forms, family=family)
+
+
+def _sample(family: Family[Any], path: Path) -> ModelDefinition:
+    try:
+        return family.definition(family.sample)
+    except FleetError:
+        raise
+    except Exception as error:
+        raise _unreadable(path, error) from error
 
 
 def _unknown(name: str, models: Path) -> FleetError:
@@ -260,7 +352,7 @@ def _form_problem(what: str, where: str, *, fix: str) -> Problem:
     return BAD_DECLARATION.problem(what=what, where=where, why=why, fix=fix)
 
 
-def _problems(builds: Sequence[ModelDefinition], path: Path) -> Iterator[Problem]:
+def _problems(builds: Sequence[object], path: Path) -> Iterator[Problem]:
     declared = declared_values(*builds)
     found = [*mistakes_in(declared), *_missing_files(declared, path.parent)]
     if not found:
@@ -275,11 +367,11 @@ def _problems(builds: Sequence[ModelDefinition], path: Path) -> Iterator[Problem
 
 def _missing_files(declared: Iterable[object], folder: Path) -> Iterator[tuple[object, Mistake]]:
     for model in (each for each in declared if isinstance(each, PythonModel)):
-        for field, names in (("code", [model.code]), ("files", model.files)):
+        for where, names in (("code", [model.code]), ("files", model.files)):
             for name in names if fits(names, Sequence[str]) else ():
                 if not (folder / name).is_file():
                     what = f"there is no file {name!r} for the model {model.name!r}"
-                    yield model, Mistake(field, what, fix=f"add it to {folder}, or correct its name")
+                    yield model, Mistake(where, what, fix=f"add it to {folder}, or correct its name")
 
 
 class _FreshLoader(SourceFileLoader):

@@ -3,6 +3,9 @@
 A worker process builds, checks, verifies and packs each model, which is then published. A model that raises,
 hangs or crashes fails with its reason and its log; the others continue. Every model gets a result, even if
 the run is interrupted.
+
+A family's name stands for its members that are new or have changed. They are built many at a time, and those
+that fail together once more alone.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import os
 import shutil
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,12 +33,15 @@ from triton_models.base.processes import stopped_by_sigterm
 from triton_models.builds.build import LOGS
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import stand_in
+from triton_models.declare.reading import FORM_MARK, may_be_family
+from triton_models.deliver.diff import changed
 from triton_models.deliver.results import ModelResult, Record, Results, Step, say
-from triton_models.deliver.steps import Made, Order, make
+from triton_models.deliver.steps import Made, Members, Order, Outcome, make, make_members
 from triton_models.deliver.worker import UNEXPECTED, Ended, Worker
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import DEFAULT_RELEASE
 from triton_models.facts.releases import release as release_named
+from triton_models.repository.manifest import Manifest
 from triton_models.repository.objects import opened
 from triton_models.repository.places import UNWRITABLE, Place
 from triton_models.repository.publish import Published, publish
@@ -51,6 +58,9 @@ INTERRUPTED = Check(id="interrupted", source=FROM_ARGUMENTS)
 
 # The maximum size of waiting artifacts; beyond that, building waits, because disk space is limited.
 _MOST_BYTES = 4 << 30
+
+# The members of a family that are made together: few until their size is known.
+_FIRST_TOGETHER, _MOST_TOGETHER = 4, 100
 
 # Publications of a batch that other publishers won every race against. Splitting it would not help.
 _ATTEMPTS = 3
@@ -115,10 +125,12 @@ def deliver(
     """
     record = Record(dict.fromkeys(names), place)
     try:
-        client = _ready(delivery, s3)
+        client, manifest = _ready(delivery, s3)
+        expanded = list(_with_members(names, delivery, manifest, client))
     except FleetError as error:
         record.refuse(error.problems)
         raise
+    record = Record(dict.fromkeys(expanded), place)
     finished = False
     try:
         with _folder(delivery) as output:
@@ -222,6 +234,7 @@ class _Run:
         self._delivery, self._record, self._s3, self._output = delivery, record, s3, output
         self._service = service_log()
         self._seconds: dict[str, float] = {}
+        self._together = _FIRST_TOGETHER
         self._step: Step = "read"
         self._order = Order(
             name="",
@@ -238,8 +251,11 @@ class _Run:
         publisher = Publisher(self._publish, self._published)
         try:
             with Worker() as worker:
-                for name in self._record.without():
-                    self._one(name, worker, publisher)
+                waiting = deque(self._record.without())
+                while waiting:
+                    names = self._next(waiting)
+                    for name in names if len(names) == 1 else self._members(names, worker, publisher):
+                        self._one(name, worker, publisher)
                     self._record.write_if_due()
         except BaseException:
             with contextlib.suppress(FleetError):
@@ -272,18 +288,64 @@ class _Run:
             )
             self._failed(name, Ended(problems=(interrupted,)))
             raise
-        if self._delivery.output is None:
-            self._take_compiler_logs(log)
-            for path in self._output.iterdir():  # all but artifacts that wait to be published
-                if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
-                elif path.name.startswith("."):  # a partially packed artifact
-                    path.unlink(missing_ok=True)
+        self._clean(log)
         if ended.answer is None:
             self._failed(name, ended)
             return
         self._seconds[name] = ended.seconds
         publisher.add(ended.answer)
+
+    def _next(self, waiting: deque[str]) -> list[str]:
+        """Take the next model, or the next members of a family."""
+        names = [waiting.popleft()]
+        family, is_member, _ = names[0].partition(FORM_MARK)
+        if is_member and may_be_family(family, self._delivery.models):
+            while waiting and len(names) < self._together and waiting[0].startswith(f"{family}{FORM_MARK}"):
+                names.append(waiting.popleft())
+        return names
+
+    def _members(self, names: Sequence[str], worker: Worker, publisher: Publisher) -> Sequence[str]:
+        """Make members of a family together, and return those that have to be made alone.
+
+        These are all of them if the process died, and those that gave wrong answers: a graph that is exported
+        once has what a network takes from elsewhere than its module only for the first member.
+        """
+        family = names[0].partition(FORM_MARK)[0]
+        log = None if self._service else log_file(self._delivery.logs, family)
+        say(f"{family}: {len(names)} members, {names[0]} to {names[-1]}")
+        ended = worker.do(
+            make_members,
+            Members(order=replace(self._order, name=family), names=tuple(names)),
+            name=family,
+            seconds=self._delivery.model_seconds * len(names),
+            log=log,
+        )
+        self._clean(log)
+        sizes = [each.made.artifact.size for each in ended.answer or () if each.made]
+        if sizes:  # their folders and artifacts are on the disk at the same time
+            self._together = min(_MOST_TOGETHER, max(1, _MOST_BYTES // (2 * max(sizes))))
+        alone = []
+        for each in ended.answer or [Outcome(name=name, step="verify") for name in names]:
+            if each.made is not None:
+                self._seconds[each.name] = ended.seconds / len(names)
+                publisher.add(each.made)
+            elif each.step == "verify":
+                alone.append(each.name)
+            else:
+                self._step = cast("Step", each.step)
+                self._failed(each.name, Ended(problems=each.problems))
+        return alone
+
+    def _clean(self, log: Path | None) -> None:
+        """Remove what a build left, except artifacts that wait to be published."""
+        if self._delivery.output is not None:
+            return
+        self._take_compiler_logs(log)
+        for path in self._output.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name.startswith("."):  # a partially packed artifact
+                path.unlink(missing_ok=True)
 
     def _begins(self, name: str, step: str) -> None:
         say(f"{name}: {step}")
@@ -335,8 +397,33 @@ class _Run:
         return self._service or str(log_file(self._delivery.logs, name))
 
 
-def _ready(delivery: Delivery, s3: S3Client | None) -> S3Client:
-    """Check everything the models share, and return a client for the repository."""
+def _with_members(
+    names: Sequence[str], delivery: Delivery, manifest: Manifest, s3: S3Client
+) -> Iterator[str]:
+    """Yield these names, with the members that need a build in place of their family."""
+    for name in dict.fromkeys(names):
+        if FORM_MARK in name or not may_be_family(name, delivery.models):
+            yield name
+            continue
+        states = changed(
+            [name],
+            manifest,
+            release=delivery.release,
+            gpu=delivery.gpu,
+            cpu=delivery.cpu,
+            models=delivery.models,
+            s3=s3,
+        )
+        if [each.model for each in states] == [name]:  # no family, or one that cannot be read
+            yield name
+            continue
+        to_build = [each.model for each in states if each.state in {"changed", "broken"}]
+        say(f"{name}: {len(states)} members, {len(to_build)} to build")
+        yield from to_build
+
+
+def _ready(delivery: Delivery, s3: S3Client | None) -> tuple[S3Client, Manifest]:
+    """Check everything the models share, and return a client for the repository, and its manifest."""
     release = release_named(delivery.release)
     if service_log() is None:
         try:
@@ -354,8 +441,8 @@ def _ready(delivery: Delivery, s3: S3Client | None) -> S3Client:
         find_server()
         say(numpy_of_models())
     with opened(delivery.repository, s3) as store:
-        read(store)
-    return store.s3
+        manifest = read(store).manifest
+    return store.s3, manifest
 
 
 @contextlib.contextmanager

@@ -14,25 +14,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.outcome import JsonReady
-from triton_models.builds.export.weights import tag as content_tag
 from triton_models.builds.inputs import Found, Inputs, differences, tools_digest, with_objects
 from triton_models.declare.reading import model_names
 from triton_models.deliver.results import ModelResult, Record
-from triton_models.deliver.steps import Order, find
-from triton_models.deliver.worker import Ended, Worker
+from triton_models.deliver.steps import Order, find, object_tags
+from triton_models.deliver.worker import Worker
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord
 from triton_models.repository.objects import opened
 from triton_models.repository.places import Place
-from triton_models.repository.s3 import caught, in_parallel, repository_client
+from triton_models.repository.s3 import repository_client
 from triton_models.repository.stored_manifest import read
 
 if TYPE_CHECKING:
@@ -150,34 +148,31 @@ def changed(
     s3: S3Client | None = None,
     read_seconds: float = READ_SECONDS,
 ) -> list[ModelState]:
-    """Return the state of each model: the need for a new build, and its reasons."""
+    """Return the state of each model, and of each member of a family: the need for a new build, and why."""
     tools_digest(release=release, gpu=gpu)  # report an error common to all models once
-    found: dict[str, Ended[Found]] = {}
+    found: dict[str, Found | tuple[Problem, ...]] = {}
     with Worker() as worker:
         for name in dict.fromkeys(names):
             order = Order(name=name, release=release, gpu=gpu, cpu=cpu, models=models, output=Path())
-            found[name] = worker.do(find, order, name=name, seconds=read_seconds)
-    objects = sorted({each for ended in found.values() if ended.answer for each in ended.answer.objects})
-    tags: dict[str, str | FleetError] = {}
-    if objects:
-        tag = caught(partial(content_tag, s3=s3 if s3 is not None else repository_client()))
-        tags = dict(zip(objects, in_parallel(tag, objects), strict=True))
+            ended = worker.do(find, order, name=name, seconds=read_seconds)
+            found |= {name: ended.problems} if ended.answer is None else ended.answer
+    tags = object_tags(found.values(), repository_client if s3 is None else lambda: s3)
     target = built_target(release=release, gpu=gpu, cpu=cpu) or ANY
-    return [_state(name, ended, manifest, tags, target) for name, ended in found.items()]
+    return [_state(name, each, manifest, tags, target) for name, each in found.items()]
 
 
 def _state(
     name: str,
-    ended: Ended[Found],
+    found: Found | tuple[Problem, ...],
     manifest: Manifest,
-    tags: dict[str, str | FleetError],
+    tags: Callable[[str], str],
     target: ArtifactTarget,
 ) -> ModelState:
-    if ended.answer is None:
-        return ModelState(model=name, state="broken", problems=ended.problems)
+    if not isinstance(found, Found):
+        return ModelState(model=name, state="broken", problems=found)
     try:
-        inputs = with_objects(ended.answer, partial(_tag, tags))
-        record = manifest.find(ended.answer.model)
+        inputs = with_objects(found, tags)
+        record = manifest.find(found.model)
     except FleetError as error:
         return ModelState(model=name, state="broken", problems=error.problems)
     if record is None:
@@ -216,10 +211,3 @@ def _held(
     if newest is record.artifacts.get(record.on(target) or "") or not newest.inputs:
         return False
     return (_HOLDS | also).issuperset(differences(newest.inputs, inputs))
-
-
-def _tag(tags: dict[str, str | FleetError], address: str) -> str:
-    tag = tags[address]
-    if isinstance(tag, FleetError):
-        raise tag
-    return tag

@@ -10,23 +10,27 @@ import gc
 import importlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.base.encoding import Parameters, encode
-from triton_models.base.errors import raise_if_any
+from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.builds.build import build
-from triton_models.builds.export.weights import FETCHED, tag
-from triton_models.builds.inputs import Found, Inputs, find_inputs, with_objects
+from triton_models.builds.export.weights import FETCHED, tag, tags_below
+from triton_models.builds.inputs import Found, Inputs, find_all, with_objects
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.reading import load_build
-from triton_models.deliver.worker import Report, apart
+from triton_models.declare.reading import FORM_MARK, load_build, read_folder
+from triton_models.deliver.worker import Ended, Report, apart, reply
 from triton_models.facts.limits import PAYLOAD_LIMIT
+from triton_models.repository.s3 import caught, in_parallel
 
 if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
     from triton_models.deliver.verify.server import Server
     from triton_models.deliver.verify.verify import Expected
 
@@ -35,6 +39,9 @@ _FRAMEWORKS = frozenset(
     {"boto3", "botocore", "huggingface_hub", "networkx", "numpy", "onnx", "onnx_ir", "onnxscript"}
     | {"safetensors", "sympy", "tokenizers", "torch", "transformers", "treelite", "triton_models"}
 )
+
+# Fewer objects of one folder are asked for one by one.
+_LISTED = 20
 
 _ALONE: Parameters = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
 
@@ -70,13 +77,31 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Built:
-    """A model that was built in another process, with the weights that it fetched and what it imported."""
+    """A model that was built in another process, with the weights that it fetched."""
 
     root: Path
     inputs: Inputs
     request: bytes | None
-    imported: Sequence[str]
     fetched: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """Members of one family that are built together; the order has the family's name."""
+
+    order: Order
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A member that was made together with others, or the step that failed and why."""
+
+    name: str
+    step: str
+    made: Made | None = None
+    problems: tuple[Problem, ...] = ()
+    seconds: float = 0.0
 
 
 def make(order: Order, report: Report) -> Made:
@@ -86,19 +111,30 @@ def make(order: Order, report: Report) -> Made:
     changes there, such as a function of PyTorch, reaches neither the comparison nor the next model.
     """
     report("read")
-    built = apart(lambda: _built(order, report), name=order.name)
+    built, imported = apart(lambda: (_built(order, report), _imported()), name=order.name)
+    _import(imported)
+
+    def expect() -> Expected:
+        from triton_models.deliver.verify.verify import expected_answers
+
+        return apart(
+            lambda: expected_answers(built.root, load_build(order.name, order.models)), name=order.name
+        )
+
+    return _finished(order, built, expect, report)
+
+
+def _finished(
+    order: Order, built: _Built, expect: Callable[[], Expected], report: Report, *, hurry: bool = False
+) -> Made:
     FETCHED.update(built.fetched)
-    _import(built.imported)
     report("check")
     check_built(built.root)
     if order.verify:
-        from triton_models.deliver.verify.verify import compare, expected_answers
-
-        def expect() -> Expected:
-            return expected_answers(built.root, load_build(order.name, order.models))
+        from triton_models.deliver.verify.verify import compare
 
         report("verify")
-        compare(built.root, lambda: apart(expect, name=order.name), server=process_server())
+        compare(built.root, expect, server=process_server(), hurry=hurry)
     report("pack")
     artifact = pack(built.root, output=order.output)
     return Made(name=order.name, artifact=artifact, inputs=built.inputs, request=built.request)
@@ -107,8 +143,15 @@ def make(order: Order, report: Report) -> Made:
 def _built(order: Order, report: Report) -> _Built:
     from triton_models.repository.s3 import repository_client
 
-    inputs = with_objects(_found(order), lambda address: tag(address, repository_client()))
+    (found,) = _found(order).values()
+    if not isinstance(found, Found):
+        raise FleetError(found)
+    inputs = with_objects(found, object_tags([found], repository_client))
     report("build")
+    return _built_from(load_build(order.name, order.models), inputs, order)
+
+
+def _built_from(declaration: ModelDefinition, inputs: Inputs, order: Order) -> _Built:
     root = build(
         order.name,
         output=order.output,
@@ -116,10 +159,96 @@ def _built(order: Order, report: Report) -> _Built:
         gpu=order.gpu,
         cpu=order.cpu,
         models=order.models,
+        declaration=declaration,
     )
-    request = example_request(load_build(order.name, order.models))
-    imported = [name for name in sys.modules if name.partition(".")[0] in _FRAMEWORKS]
-    return _Built(root=root, inputs=inputs, imported=imported, fetched=dict(FETCHED), request=request)
+    request = example_request(declaration)
+    return _Built(root=root, inputs=inputs, fetched=dict(FETCHED), request=request)
+
+
+_GRAPHS: dict[str, Any] = {}
+"""The graphs of the families that this process has built: see `shared_graphs`."""
+
+
+def make_members(members: Members, report: Report) -> list[Outcome]:
+    """Make members of a family, as `make` does with each.
+
+    One copy of this process builds all of them and exports equal graphs once, and another one computes all
+    references. A member that fails does not stop the others.
+    """
+    order, name = members.order, f"{len(members.names)} members of {members.order.name}"
+    report("build")
+    built, imported, graphs = apart(lambda: _members_built(members), name=name)
+    _import(imported)
+    _GRAPHS.update(graphs)
+    expected: Mapping[str, Ended[Expected]] = {}
+    if order.verify:
+        report("verify")
+        expected = apart(lambda: _members_expected(members, built), name=name)
+    return [_outcome(replace(order, name=each), built[each], expected.get(each)) for each in members.names]
+
+
+def _outcome(order: Order, built: Ended[_Built], expected: Ended[Expected] | None) -> Outcome:
+    if built.answer is None:
+        return Outcome(name=order.name, step="build", problems=built.problems)
+    root, steps = built.answer, [""]
+
+    def expect() -> Expected:
+        if expected is None or expected.answer is None:
+            raise FleetError(expected.problems if expected else ())
+        return expected.answer
+
+    ended = reply(lambda: _finished(order, root, expect, steps.append, hurry=True))
+    return Outcome(name=order.name, step=steps[-1], made=ended.answer, problems=ended.problems)
+
+
+def _members_built(members: Members) -> tuple[Mapping[str, Ended[_Built]], Sequence[str], Mapping[str, Any]]:
+    from triton_models.builds.export.onnx import shared_graphs
+    from triton_models.repository.s3 import repository_client
+
+    order, declaration_of = members.order, _declarations(members)
+    found = _found(order, only=members.names)
+    tags = object_tags(found.values(), repository_client)
+
+    def built(name: str) -> _Built:
+        declaration, inputs = declaration_of(name), found[name]
+        if not isinstance(inputs, Found):
+            raise FleetError(inputs)
+        return _built_from(declaration, with_objects(inputs, tags), replace(order, name=name))
+
+    with shared_graphs(_GRAPHS):
+        made = {name: reply(partial(built, name)) for name in members.names}
+    return made, _imported(), _GRAPHS
+
+
+def _members_expected(members: Members, built: Mapping[str, Ended[_Built]]) -> Mapping[str, Ended[Expected]]:
+    from triton_models.deliver.verify.verify import expected_answers
+
+    declaration_of = _declarations(members)
+
+    def expected(name: str, root: Path) -> Expected:
+        return expected_answers(root, declaration_of(name))
+
+    roots = {name: got.answer.root for name, got in built.items() if got.answer is not None}
+    return {name: reply(partial(expected, name, root)) for name, root in roots.items()}
+
+
+def _declarations(members: Members) -> Callable[[str], ModelDefinition]:
+    """Read the family and its list once, and return what gives the declaration of `family:member`."""
+    declared = read_folder(members.order.name, members.order.models)
+    listed = {
+        f"{members.order.name}{FORM_MARK}{each.name}": each for each in declared.members(members.order.name)
+    }
+
+    def declaration(name: str) -> ModelDefinition:
+        (member,) = [listed[name]] if name in listed else declared.members(name)  # which refuses it
+        return declared.member(member)
+
+    return declaration
+
+
+def _imported() -> list[str]:
+    """Return the modules of frameworks that this process has imported."""
+    return [name for name in sys.modules if name.partition(".")[0] in _FRAMEWORKS]
 
 
 def _import(names: Sequence[str]) -> None:
@@ -132,14 +261,44 @@ def _import(names: Sequence[str]) -> None:
         gc.freeze()  # a copy that collects garbage would write to, and so copy, all of their memory
 
 
-def find(order: Order, report: Report) -> Found:
-    """Return the inputs of a model's build, without a network request."""
+def find(order: Order, report: Report) -> Mapping[str, Found | tuple[Problem, ...]]:
+    """Return the inputs of a model's build, or of each member of a family, or its problems."""
     report("read")
     return _found(order)
 
 
-def _found(order: Order) -> Found:
-    return find_inputs(order.name, release=order.release, gpu=order.gpu, cpu=order.cpu, models=order.models)
+def _found(order: Order, *, only: Collection[str] = ()) -> Mapping[str, Found | tuple[Problem, ...]]:
+    return find_all(
+        order.name, release=order.release, gpu=order.gpu, cpu=order.cpu, models=order.models, only=only
+    )
+
+
+def object_tags(found: Iterable[Found | object], client: Callable[[], S3Client]) -> Callable[[str], str]:
+    """Return what gives the tags of the objects that builds need, or raises the error of one.
+
+    Many objects of one folder are listed together: ten thousand weights are a dozen requests.
+    """
+    objects = sorted({each for one in found if isinstance(one, Found) for each in one.objects})
+    folders: dict[str, list[str]] = {}
+    for address in objects:
+        folder, mark, _ = address.removesuffix("/").rpartition("/")
+        folders.setdefault(folder + mark, []).append(address)
+    tags: dict[str, str | FleetError] = {}
+    s3 = client() if objects else None
+    for folder, addresses in folders.items():
+        if s3 is not None and len(addresses) >= _LISTED:
+            tags.update(tags_below(folder, addresses, s3))
+    rest = [each for each in objects if each not in tags]
+    if s3 is not None:
+        tags.update(zip(rest, in_parallel(caught(partial(tag, s3=s3)), rest), strict=True))
+
+    def known(address: str) -> str:
+        found = tags[address]
+        if isinstance(found, FleetError):
+            raise found
+        return found
+
+    return known
 
 
 def check_built(root: Path) -> None:

@@ -225,9 +225,9 @@ def main(descriptor: int) -> None:
         except (EOFError, OSError):
             return
         with _speaking_into(log):
-            reply = _done(task, argument, connection)
+            done = _done(task, argument, connection)
         try:
-            connection.send(reply)
+            connection.send(done)
         except OSError:  # the parent has stopped waiting
             return
         # One model's code must not affect the next one's.
@@ -243,10 +243,11 @@ def _done(task: Any, argument: Any, connection: Connection) -> Ended[Any]:
         sys.stderr.flush()
         connection.send(step)
 
-    return _reply(lambda: task(argument, report))
+    return reply(lambda: task(argument, report))
 
 
-def _reply(task: Callable[[], Any]) -> Ended[Any]:
+def reply(task: Callable[[], Answer]) -> Ended[Answer]:
+    """Call a function, and return its answer or its problems, whose traceback is printed."""
     try:
         return Ended(answer=task())
     except _ApartError as error:
@@ -276,7 +277,7 @@ def apart(function: Callable[[], Answer], *, name: str) -> Answer:
         status = 1
         try:
             tie_to_parent()
-            sending.send(_reply(function))
+            sending.send(reply(function))
             status = 0
         except BaseException:  # noqa: BLE001  an answer that cannot be pickled
             traceback.print_exc()
@@ -288,12 +289,12 @@ def apart(function: Callable[[], Answer], *, name: str) -> Answer:
                 os._exit(status)
     sending.close()
     with receiving:
-        reply = _reply_of(child, receiving)
-    if isinstance(reply, int):
-        raise FleetError([_died(name, reply)])
-    if reply.problems:
-        raise _ApartError(reply.problems)
-    return cast("Answer", reply.answer)
+        got = _reply_of(child, receiving)
+    if isinstance(got, int):
+        raise FleetError([_died(name, got)])
+    if got.problems:
+        raise _ApartError(got.problems)
+    return cast("Answer", got.answer)
 
 
 def _reply_of(child: int, receiving: Connection) -> Ended[Any] | int:

@@ -14,6 +14,7 @@ from typing import Any
 
 from triton_models.base.errors import FleetError, raise_if_any
 from triton_models.client import Client
+from triton_models.declare.reading import with_members
 from triton_models.deliver.results import Results, merged
 from triton_models.repository.manifest import Repository
 from triton_models.spec import ModelDefinition, load_builds
@@ -115,7 +116,7 @@ class Rehearsal(Closing):
         self._declarations = project / "model_builds" / "models"
         find_runtime()  # fails here if the server is missing, not at the end
         self._names = list(models)
-        self.models = tuple(load_builds(models, self._declarations))
+        self.models = tuple(self._loaded(models))
         self._open = ExitStack()
         try:
             self.folder = self._open.enter_context(_own_temporary_folder())
@@ -163,8 +164,11 @@ class Rehearsal(Closing):
         require_served(self.aws, self.deployed.endpoint)
         if not self.models and not self._scenario:
             self._names = self._built_by_default()
-            self.models = tuple(load_builds(self._names, self._declarations))
+            self.models = tuple(self._loaded(self._names))
         return self.deployed
+
+    def _loaded(self, names: Sequence[str]) -> list[ModelDefinition]:
+        return load_builds(with_members(names, self._declarations), self._declarations)
 
     def _built_by_default(self) -> list[str]:
         projects = self.aws.client("codebuild").batch_get_projects(names=[self.deployed.build_project])
@@ -194,7 +198,7 @@ class Rehearsal(Closing):
         if failure is not None and not results.failed:
             raise failure
         failed = {result.model for result in results.failed}
-        named = zip(self._names, self.models, strict=True)
+        named = zip(with_members(self._names, self._declarations), self.models, strict=True)
         self.models = tuple(model for name, model in named if name not in failed)
         return results
 

@@ -13,6 +13,7 @@ from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.base.tables import output_width
 from triton_models.client import Client
+from triton_models.declare.reading import with_members
 from triton_models.repository.manifest import Manifest
 from triton_models.repository.objects import opened
 from triton_models.repository.stored_manifest import read
@@ -56,7 +57,8 @@ def run(arguments: argparse.Namespace) -> SmokeResult:
     with opened(arguments.repository) as store:
         client = Client(alias=arguments.alias, repository=store.url)
         manifest = read(store).manifest
-    builds = load_builds(arguments.names, arguments.models) or _published(manifest, arguments.models)
+    names = with_members(arguments.names, arguments.models)
+    builds = load_builds(names, arguments.models) or _published(manifest, arguments.models)
     if not builds:
         raise _nothing(store.url)
     endpoint, target = client.endpoint_name, client.target
@@ -86,10 +88,10 @@ def artifacts_of(
 
 
 def _published(manifest: Manifest, models: Path | None) -> Sequence[ModelDefinition]:
-    """Return every declaration, and form of one, that is published."""
+    """Return every declaration, form of one and member of a family that is published."""
     published = frozenset(manifest.names)
     names = [each for folder in model_names(models) for each in forms_of(folder, models)]
-    return [each for each in load_builds(names, models) if each.name in published]
+    return [each for each in load_builds(with_members(names, models), models) if each.name in published]
 
 
 def _nothing(repository: str) -> FleetError:

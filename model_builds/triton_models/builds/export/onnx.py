@@ -1,8 +1,13 @@
-"""Export of PyTorch networks to one self-contained ONNX file; equal networks give equal bytes."""
+"""Export of PyTorch networks to one self-contained ONNX file; equal networks give equal bytes.
+
+A network is traced to a graph, which is the slow part, and the graph gets the network's weights and is then
+optimized. Networks of a family that differ only in their weights share a graph.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import logging
 import shutil
@@ -41,8 +46,8 @@ def export_onnx(
 ) -> None:
     """Export a network, which is set to evaluation mode, into one file with all weights.
 
-    The exporter applies the optimizations that are equal on every machine: it folds constants, merges batch
-    normalizations into the preceding convolutions, and removes unused nodes.
+    The optimizations are equal on every machine: constants are folded, batch normalizations are merged into
+    the preceding convolutions, and unused nodes are removed.
 
     The dynamic dimensions of the examples must have a size of 2 or more, because the exporter treats 0 and 1
     as constants. Dimensions with the same name are equal.
@@ -52,15 +57,56 @@ def export_onnx(
             exported file is not valid ONNX of that opset.
         OnnxExporterError: PyTorch cannot export the network.
     """
+    _refuse_too_large(module, path)
+    module.eval()
+    structure = "" if _graphs is None else _structure(module, inputs, outputs, dynamic)
+    graph = None if _graphs is None else _graphs.get(structure)
+    if graph is None:
+        graph = _traced(module, inputs, outputs, dynamic)
+    if _graphs is not None:
+        _graphs[structure] = graph
+    model = _optimized(_filled(graph, module))
+    if opset < OPSET:
+        model = _lowered(model)
+    model.ir_version = IR_VERSION
+    _refuse_unused(model.graph, path)
+    path.write_bytes(_serialise(model))
+    check_onnx(path)
+
+
+_graphs: dict[str, Any] | None = None
+
+
+@contextlib.contextmanager
+def shared_graphs(graphs: dict[str, Any]) -> Iterator[None]:
+    """Trace equal networks once, for the members of a family, and keep their graphs in `graphs`.
+
+    Networks are equal here if their modules are, with all attributes except the values of parameters and
+    buffers. What `forward` takes from elsewhere is not seen, so the answers have to be compared.
+    """
+    global _graphs  # noqa: PLW0603  of this process, which builds one family
+    before, _graphs = _graphs, graphs
+    try:
+        yield
+    finally:
+        _graphs = before
+
+
+def _traced(
+    module: torch.nn.Module,
+    inputs: Mapping[str, torch.Tensor],
+    outputs: Sequence[str],
+    dynamic: Mapping[str, Mapping[int, str]],
+) -> Any:
+    """Return the graph of a network, not optimized, and with the names of its weights instead of them."""
     import torch
 
-    _refuse_too_large(module, path)
     # Clone them, because the exporter merges two inputs that share a tensor.
     examples = tuple(example.clone() for example in inputs.values())
     sizes = {name: torch.export.Dim(name) for axes in dynamic.values() for name in axes.values()}
     with quiet(), torch.no_grad():
         program = torch.onnx.export(
-            module.eval(),
+            module,
             examples,
             input_names=list(inputs),
             output_names=list(outputs),
@@ -70,15 +116,80 @@ def export_onnx(
             opset_version=OPSET,
             dynamo=True,
             verbose=False,
+            optimize=False,
         )
     if program is None:
         msg = "the exporter returned no program"
         raise AssertionError(msg)
-    model = program.model_proto if opset >= OPSET else _lowered(program.model_proto)
-    model.ir_version = IR_VERSION
-    _refuse_unused(model.graph, path)
-    path.write_bytes(_serialise(model))
-    check_onnx(path)
+    graph, weights = program.model_proto, _weights(module)
+    for each in graph.graph.initializer:
+        if each.name in weights:
+            each.ClearField("raw_data")
+    return graph
+
+
+def _filled(graph: Any, module: torch.nn.Module) -> Any:
+    """Return a copy of a graph with the weights of a network of equal structure."""
+    import onnx
+
+    model, weights = onnx.ModelProto(), _weights(module)
+    model.CopyFrom(graph)
+    for each in model.graph.initializer:
+        if each.name in weights:
+            each.raw_data = _bytes(weights[each.name])
+    return model
+
+
+def _weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    parameters = module.named_parameters(remove_duplicate=False)
+    return {**dict(parameters), **dict(module.named_buffers(remove_duplicate=False))}
+
+
+def _optimized(model: Any) -> Any:
+    """Apply the optimizations that are equal on every machine."""
+    from onnxscript import optimizer
+
+    return optimizer.optimize(model)
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    import torch
+
+    return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+
+
+def _structure(*parts: Any) -> str:
+    """Return a digest of networks and other values with all their attributes, but without their weights."""
+    return hashlib.sha256("\n".join(_described(parts, set())).encode()).hexdigest()
+
+
+def _described(value: Any, seen: set[int]) -> Iterator[str]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield f"{value.dtype}{tuple(value.shape)} {hashlib.sha256(_bytes(value)).hexdigest()}"
+    elif isinstance(value, str | int | float | None):
+        yield repr(value)
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield f"{name}:"
+            yield from _described(each, seen)
+    elif isinstance(value, list | tuple):
+        yield f"{len(value)} values"
+        for each in value:
+            yield from _described(each, seen)
+    elif isinstance(value, torch.nn.Module) or (hasattr(value, "__dict__") and not callable(value)):
+        yield type(value).__qualname__
+        if id(value) not in seen:
+            seen.add(id(value))
+            attributes = dict(vars(value))
+            for name, tensor in (
+                (n, t) for kind in ("_parameters", "_buffers") for n, t in attributes.pop(kind, {}).items()
+            ):
+                yield f"{name} {None if tensor is None else (tensor.dtype, tuple(tensor.shape))}"
+            yield from _described(attributes, seen)
+    else:
+        yield getattr(value, "__qualname__", type(value).__qualname__)
 
 
 def export_network(
@@ -231,9 +342,8 @@ def optimize_onnx(path: Path) -> None:
     Nodes are not fused into operators of one runtime, because such a file loads only in that runtime version.
     """
     import onnx
-    from onnxscript import optimizer
 
-    path.write_bytes(_serialise(optimizer.optimize(onnx.load(str(path)))))
+    path.write_bytes(_serialise(_optimized(onnx.load(str(path)))))
     check_onnx(path)
 
 

@@ -12,7 +12,7 @@ import importlib.util
 import pickle
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -45,6 +45,8 @@ _UNPACKED = (
     "such as with `tar --dereference --hard-dereference -czf`"
 )
 
+_SPREAD = 0.1
+
 # Copies of the weights for other frameworks, which many hub repositories include: gigabytes.
 _FOR_OTHERS = ["*.h5", "*.msgpack", "*.ot", "*.tflite", "coreml/*", "onnx/*", "openvino/*"]
 
@@ -54,15 +56,28 @@ def load_weights(module: torch.nn.Module, weights: Weights) -> None:
 
     Args:
         module: The network.
-        weights: A state_dict written by `torch.save`, or a .safetensors file.
+        weights: A state_dict written by `torch.save`, a .safetensors file, or random weights, which set only
+            parameters.
 
     Raises:
         FleetError: The file is unavailable, has no state_dict, or has that of another network.
     """
+    if isinstance(weights, RandomWeights):
+        _draw(module, weights.seed)
+        return
     source = address_of(weights)
     state = _read(fetch(weights), source)
     _compare(module.state_dict(), state, source)
     module.load_state_dict(dict(state))
+
+
+def _draw(module: torch.nn.Module, seed: int) -> None:
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.uniform_(-_SPREAD, _SPREAD, generator=generator)
 
 
 def fetch(weights: Weights) -> Path:
@@ -363,6 +378,27 @@ def tag(address: str, s3: S3Client) -> str:
             return NO_SIDE_FILE
         raise unreadable(address, str(error)) from None
     return digest(listing) if address.endswith("/") else next(iter(listing.values()))
+
+
+def tags_below(folder: str, addresses: Sequence[str], s3: S3Client) -> dict[str, str]:
+    """Return the tags of many addresses below a folder by listing it once; those that do not exist lack."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    bucket, _, key = _parts(folder)
+    content: dict[str, dict[str, str]] = {}
+    wanted = set(addresses)
+    try:
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=key):
+            for each in page.get("Contents", ()):
+                inner, mark, rest = each["Key"].removeprefix(key).partition("/")
+                address = f"{folder}{inner}{mark}"
+                if address in wanted and (rest or not mark):
+                    content.setdefault(address, {})[rest] = f"{each['ETag']} {each['Size']}"
+    except (BotoCoreError, ClientError) as error:
+        raise unreadable(folder, str(error)) from None
+    return {
+        address: digest(found) if address.endswith("/") else found[""] for address, found in content.items()
+    }
 
 
 def digest(listing: Mapping[str, str]) -> str:

@@ -296,6 +296,7 @@ def numpy_of_models() -> str:
 NOT_SERVED = Check(id="not-served", source="the answer of a Triton server")
 
 _UNLOAD_LIMIT_S = 30.0
+_MOST_LEAVING = 32
 _SAME = "the endpoint would fail in the same way"
 _FIX = "fix the error in the declaration or the model's code, then build and verify again"
 _LACKS = re.compile(r"unable to find backend library for backend '([^']+)'")
@@ -332,10 +333,13 @@ class Server(ServerProcess):
     def __init__(self, executable: Path, folder: Path, *, log: Path | None = None, limits: Limits) -> None:
         super().__init__(executable, folder, log=log, start_s=limits.start_s)
         self._limits = limits
+        self._leaving: set[str] = set()
 
     @contextmanager
-    def loaded(self, root: Path, model: str) -> Iterator[None]:
+    def loaded(self, root: Path, model: str, *, hurry: bool = False) -> Iterator[None]:
         """Load a model of a built root and the models that it runs; unload them at the end.
+
+        In a hurry, they go while others are loaded: a server takes a second to unload any model.
 
         A server that fails or does not answer is ended, because remains of the model could affect the next
         one. Python may write bytecode next to a model's code, because the backend's interpreter of release
@@ -347,7 +351,11 @@ class Server(ServerProcess):
         for config in sorted(root.absolute().glob(f"*/{CONFIG_FILE}")):
             links.append(self.repository / config.parent.name)
             links[-1].symlink_to(config.parent)
+        names = {link.name for link in links}
         try:
+            if names & self._leaving and not self._gone():
+                self.stop()
+                self.start()
             path, where = f"/v2/repository/models/{model}/load", f"model {model!r}"
             self._ask(
                 path,
@@ -357,7 +365,8 @@ class Server(ServerProcess):
                 where=where,
             )
             yield
-            if not (self.alive and self._unload(model, [link.name for link in links])):
+            self._leaving |= names
+            if not (self.alive and self._unload(model, wait=not hurry or len(self._leaving) > _MOST_LEAVING)):
                 self.stop()
         except BaseException:
             self.stop()
@@ -386,20 +395,25 @@ class Server(ServerProcess):
         length = answer.headers.get(_HEADER_LENGTH)
         return decode(answer.data, f"{BINARY_TYPE}{length}" if length else JSON_TYPE)
 
-    def _unload(self, model: str, names: list[str]) -> bool:
-        """Unload a model with the models that it runs; return whether all are unloaded."""
+    def _unload(self, model: str, *, wait: bool) -> bool:
+        """Unload a model with the models that it runs; return False if the server does not."""
         body = json.dumps({"parameters": {"unload_dependents": True}}).encode()
-        try:
+        with suppress(urllib3.exceptions.HTTPError, OSError):
             self.request("POST", f"/v2/repository/models/{model}/unload", body=body, limit_s=_UNLOAD_LIMIT_S)
+            return not wait or self._gone()
+        return False
+
+    def _gone(self) -> bool:
+        """Wait until all models are gone that were unloaded; return False if they stay."""
+        with suppress(urllib3.exceptions.HTTPError, OSError):
             deadline = time.monotonic() + _UNLOAD_LIMIT_S
             while time.monotonic() < deadline:
                 index = self.request("POST", "/v2/repository/index", limit_s=SHORT_LIMIT_S).json()
-                states = [each.get("state") for each in index if each["name"] in names]
+                states = [each.get("state") for each in index if each["name"] in self._leaving]
                 if all(state in {None, "UNAVAILABLE"} for state in states):
+                    self._leaving.clear()
                     return True
                 time.sleep(POLL_S)
-        except (urllib3.exceptions.HTTPError, OSError):
-            return False
         return False
 
     def _ask(

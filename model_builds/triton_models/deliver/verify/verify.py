@@ -21,7 +21,7 @@ from triton_models.base.errors import FleetError, Problem, one_line, raise_if_an
 from triton_models.base.outcome import progress
 from triton_models.builds.tensorrt.machine import query_gpus
 from triton_models.declare.declaration import Example, ModelDefinition
-from triton_models.declare.reading import blame, fix_of, load_build, model_names, read_folder
+from triton_models.declare.reading import FORM_MARK, blame, fix_of, load_build, model_names, read_folder
 from triton_models.deliver.verify.comparing import NEVER, Output, answered, difference, outputs, served_model
 from triton_models.facts.tensorrt import Precision
 
@@ -162,8 +162,11 @@ def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accur
     return compare(root, lambda: expected_answers(root, declaration), server=server)
 
 
-def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Accuracy:
-    """Verify a root, as `verify` does, against answers that may be computed in another process."""
+def compare(root: Path, expect: Callable[[], Expected], *, server: Server, hurry: bool = False) -> Accuracy:
+    """Verify a root, as `verify` does, against answers that may be computed in another process.
+
+    In a hurry, the server unloads the model while the next one is verified, and no memory is measured.
+    """
     record = _record(root)
     # The libraries of TensorRT plugins that the plans need, in the order of their names.
     plans = record.get("plans", {}).values()
@@ -171,7 +174,7 @@ def compare(root: Path, expect: Callable[[], Expected], *, server: Server) -> Ac
     server.configure(plugins=tuple(sorted(plugins)), completes=record.get(AUTO_COMPLETE) is True)
     server.start()
     try:
-        found = _verify(root, record, expect(), server)
+        found = _verify(root, record, expect(), server, hurry=hurry)
     except FleetError as error:
         problems = list(error.problems)
         if record.get("left_out"):
@@ -226,7 +229,10 @@ def declaration_of(root: Path, models: Path | None = None) -> ModelDefinition:
     if name in folders:
         return load_build(name, models)
     for folder in (each for each in folders if name.startswith(each)):
-        for build in read_folder(folder, models).forms.values():
+        declared = read_folder(folder, models)
+        if declared.family is not None and name.startswith(f"{folder}_"):
+            return declared.asked(f"{folder}{FORM_MARK}{name[len(folder) + 1 :]}")
+        for build in declared.forms.values():
             if build.name == name:
                 return build
     return load_build(name, models)  # its error lists the available models
@@ -309,13 +315,15 @@ class _Comparison:
             self.largest, self.output = largest, output
 
 
-def _verify(root: Path, record: Mapping[str, Any], expected: Expected, server: Server) -> Accuracy:
+def _verify(
+    root: Path, record: Mapping[str, Any], expected: Expected, server: Server, *, hurry: bool
+) -> Accuracy:
     model = served_model(root, record)
     expected = replace(expected, answers=[*expected.answers, *_full_batch(root / model, record, expected)])
     comparison = _Comparison(expected=expected, model=model, outputs=outputs(root, model))
     found: list[Problem] = []
-    before = _used_memory_mb()
-    with server.loaded(root, model):
+    before = [] if hurry else _used_memory_mb()
+    with server.loaded(root, model, hurry=hurry):
         for example, answer in expected.answers:
             report = Report(f"model {model!r}, example {example.name!r}")
             try:
@@ -326,7 +334,7 @@ def _verify(root: Path, record: Mapping[str, Any], expected: Expected, server: S
                     found += report.problems
                     break
             found += report.problems
-        after = _used_memory_mb()
+        after = [] if hurry else _used_memory_mb()
         not_loaded = server.environment_not_loaded()
     raise_if_any(found)
     return Accuracy(
