@@ -184,7 +184,11 @@ def test_a_topic_gets_one_message_per_change_with_the_alarm_in_it(shop: Shop, in
 
 def test_a_rule_of_eventbridge_gets_the_change(shop: Shop) -> None:
     sqs, events = shop.aws.client("sqs"), shop.aws.client("events")
-    queue = sqs.create_queue(QueueName=f"{shop.name}-events")["QueueUrl"]
+    send = {"Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage"}
+    policy = {"Version": "2012-10-17", "Statement": [{**send, "Resource": "*"}]}
+    queue = sqs.create_queue(QueueName=f"{shop.name}-events", Attributes={"Policy": json.dumps(policy)})[
+        "QueueUrl"
+    ]
     arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     alarm = shop.alarm()
     pattern = {

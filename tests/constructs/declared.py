@@ -63,3 +63,20 @@ def declare(source: Path, *names: str) -> Path:
     for name in names:
         declared_models.declare(source / "models", name)
     return source
+
+
+def declare_family(source: Path, name: str, members: str) -> None:
+    """Make a declared model the sample of a family, whose members are this expression."""
+    path = source / "models" / name / "build.py"
+    family = f"""
+from dataclasses import replace
+from triton_models.spec import Family, Member, RandomWeights
+
+BUILD = Family(
+    name="{name}",
+    members={members},
+    model=lambda member: replace(SAMPLE, name=member.model),
+    sample=Member(weights=RandomWeights(seed=1), parameters=None),
+)
+"""
+    path.write_text(path.read_text().replace("BUILD =", "SAMPLE =") + family)

@@ -12,6 +12,7 @@ from declared import Build
 
 from tests.reported import reported
 from triton_fleet import AutomaticBuilds, BuildRuns, ModelLibrary
+from triton_fleet.endpoint.functions.automatic_builds import DEDUPLICATED_S
 from triton_fleet.endpoint.functions.code import start_run
 
 
@@ -57,7 +58,7 @@ def test_requests_are_one_message_for_the_queue_and_one_group_for_the_function(
 
     assert targets == [("{}", {"MessageGroupId": "runs"})] * 2
     assert queue["Properties"]["ContentBasedDeduplication"] is True
-    assert queue["Properties"]["DelaySeconds"] > start_run.DEDUPLICATED_S
+    assert queue["Properties"]["DelaySeconds"] > DEDUPLICATED_S
     assert mapping["Properties"]["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
@@ -107,6 +108,7 @@ def test_a_run_starts_unless_one_goes_on_or_began_after_all_that_is_asked_for(
     runs = Runs(status, began)
     monkeypatch.setattr(boto3, "client", lambda _: runs)
     monkeypatch.setenv("STATE_MACHINE", "arn")
+    monkeypatch.setenv("DEDUPLICATED_S", str(DEDUPLICATED_S))
     times = {"first": SENT - 300, "second": SENT}
     records = [
         {"messageId": name, "attributes": {"SentTimestamp": f"{sent}000"}} for name, sent in times.items()

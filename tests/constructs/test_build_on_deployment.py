@@ -13,11 +13,12 @@ from aws_cdk import App, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 from botocore.exceptions import ClientError
-from declared import Build, build_in, declare
+from declared import Build, build_in, declare, declare_family
 from function_world import Clock, Context, Requests, asked, web_server
 
 from triton_fleet import BuildRuns, DeploymentBuild, ModelRepository, ReservedMachines
 from triton_fleet.endpoint.functions.code import deployment_build
+from triton_fleet.parts.arguments.late import late_problems
 
 TARGET = "sm86-trt10.13.3"
 ELSEWHERE = {"sm75-trt10.13.3": "resnet50-1.tar.gz"}
@@ -54,6 +55,21 @@ def test_a_deployment_waits_for_the_permissions_of_an_imported_role(stack: Stack
     (policy,) = (name for name in _found(stack, "AWS::IAM::Policy") if name.startswith("Mine"))
 
     assert _only(stack, "Custom::TritonBuild")["DependsOn"] == [policy]
+
+
+def test_a_deployment_knows_which_names_are_families(source: Path, stack: Stack, builds: Build) -> None:
+    declare_family(source, "minilm", "lambda: 1 / 0")
+    DeploymentBuild(stack, "Build", builds=builds()).wait()
+    waits = _only(stack, "Custom::TritonModels")["Properties"]
+    assert "minilm" in waits["Models"]
+    assert waits["Families"] == ["minilm"]
+
+
+def test_a_family_has_no_artifact_for_a_deployment(source: Path, stack: Stack, builds: Build) -> None:
+    declare_family(source, "minilm", "lambda: 1 / 0")
+    DeploymentBuild(stack, "Build", builds=builds()).artifact("minilm")
+
+    assert [problem.rule for problem in late_problems(stack)] == ["deployed-model"]
 
 
 JOB = "ml.g4dn.xlarge for processing job usage"
@@ -227,9 +243,11 @@ class World:
         seconds: int = 600,
         filled: bool = False,
         kind: str = "TritonArtifacts",
+        families: tuple[str, ...] = (),
         **more: Any,
     ) -> Any:
         properties = {
+            "Families": families,
             "Build": build,
             "Run": "r-1",
             "Models": list(models),
@@ -424,6 +442,27 @@ def test_a_failed_model_fails_the_deployment_with_its_own_reason(world: World, k
     )
     assert "logs/resnet50" in answer["Reason"]
     assert world.clock.now == 30
+
+
+def test_a_family_is_there_once_the_build_has_ended_without_a_failed_member(world: World) -> None:
+    def end() -> None:
+        world.status = "SUCCEEDED"
+
+    world.report(_published("tenants:acme"), finished=False)
+    world.clock.at(60, end)
+
+    assert world.wait("tenants", families=("tenants",), kind="TritonModels")["Status"] == "SUCCESS"
+    assert world.clock.now == 60
+
+
+def test_a_failed_member_fails_the_deployment_with_its_name(world: World) -> None:
+    world.report(_published("tenants:acme"), _failed("tenants:beta"))
+    world.publish(tenants_beta=ELSEWHERE)
+    world.status = "FAILED"
+
+    answer = world.wait("tenants", families=("tenants",), filled=True)
+
+    assert answer["Reason"].startswith("tenants:beta failed in the step build")
 
 
 def test_another_models_failure_keeps_no_deployment_from_its_own(world: World) -> None:

@@ -10,12 +10,13 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk.assertions import Annotations, Match, Template
 from botocore_model import refused, resolved
-from declared import Build
+from declared import Build, declare_family
 from synthesised import Resources
 
 from triton_fleet import FleetError, ModelBuildProject, ModelRepository
 from triton_fleet.builds.code import run_processing_job
 from triton_fleet.builds.inputs import BUILD_WEIGHTS, RANDOM_WEIGHTS, weights_advice
+from triton_fleet.parts.arguments.late import late_problems
 from triton_models.spec import models_folder
 
 COMMIT = "df1b051c49625cf57a3d0d8d3863ed4d13564fe4"
@@ -175,3 +176,21 @@ def test_a_processing_job_reads_the_token_itself_so_that_describing_it_shows_non
     assert "HF_TOKEN" not in variables
     assert "FLEET_HUB_TOKEN_SECRET" in job
     assert job.index("get_secret_value") < job.index("triton_models deliver")
+
+
+@pytest.mark.parametrize(
+    ("members", "rules"),
+    [
+        ("lambda: 1 / 0", []),  # a list that is read at synthesis would fail it
+        ("'s3://weights/tenants/'", ["build-weights"]),
+        ("'s3://lists/tenants.csv'", []),
+    ],
+)
+def test_a_family_is_synthesised_by_its_sample_and_its_list_must_be_readable(
+    source: Path, build: Build, stack: Stack, members: str, rules: list[str]
+) -> None:
+    declare_family(source, "minilm", members)
+    build(weights_from=["s3://lists/"])
+
+    found = {problem.rule for problem in late_problems(stack)}
+    assert found == set(rules)

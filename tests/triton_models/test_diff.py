@@ -176,3 +176,32 @@ def test_what_is_broken_is_exit_code_1_unless_a_document_of_results_says_it(
     assert run(repository, models, "--all", "--results", str(document)) == 0
     (result,) = Results.from_json(document.read_bytes(), where="here").results
     assert (result.model, result.status, result.step) == ("bad", "failed", "read")
+
+
+def test_a_build_gets_ten_times_as_many_members_of_a_family_as_models(repository, models, tmp_path):
+    path = declare(models, "tenants")
+    sample = path.read_text().replace("BUILD =", "SAMPLE =")
+    family = """
+from dataclasses import replace
+from triton_models.spec import Family, Member, RandomWeights
+
+ONE = Member(weights=RandomWeights(seed=1), parameters=None)
+BUILD = Family(
+    name="tenants",
+    members=lambda: [replace(ONE, name=f"t{each}", weights=RandomWeights(seed=each)) for each in range(25)],
+    model=lambda member: replace(
+        SAMPLE, name=member.model, models=[replace(SAMPLE.models[0], name=member.model)]
+    ),
+    sample=ONE,
+)
+"""
+    path.write_text(sample + family)
+    declare(models, "net")
+
+    place = tmp_path / "items.json"
+    assert run(repository, models, "net", "tenants", "--items", str(place)) == 0
+    items = [each["models"].split() for each in json.loads(place.read_text())]
+
+    assert items[0] == ["net"]
+    assert [len(each) for each in items[1:]] == [9, 8, 8]
+    assert {name for each in items[1:] for name in each} == {f"tenants:t{each}" for each in range(25)}

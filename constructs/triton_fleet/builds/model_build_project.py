@@ -258,6 +258,11 @@ class ModelBuildProject(Construct):
                 )
                 yield BuiltModel(asked=asked, name=checked.artifact, target=target)
 
+    def _families(self) -> list[str]:
+        """The names of its models that are families."""
+        checked = zip(self._survey.names, self._survey.results(), strict=True)
+        return [asked for asked, each in checked if each.family]
+
     def _problems_at_synthesis(self, report: Report) -> None:
         """Check the declarations, and compiling them on this GPU."""
         report.add(self._survey.problems())

@@ -148,7 +148,7 @@ class Survey:
             return _Entry(checked=problems, digest=digest, variables={})
         checked = check_declaration(build, source=source, release=self._release, gpu=self._gpu)
         if declared.family is not None:
-            checked = replace(checked, objects=(*checked.objects, *declared.family.objects))
+            checked = replace(checked, family=True, objects=(*checked.objects, *declared.family.objects))
         variables = variables_read(source)
         # Of this shell, which no build job has.
         ours = {self._values.get(each) for each in variables if each not in self._given}
@@ -276,6 +276,7 @@ class CheckedDeclaration:
     forests: bool = False
     pool_mib: int = 0
     auto_complete: bool = False
+    family: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

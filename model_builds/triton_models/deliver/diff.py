@@ -23,7 +23,7 @@ from triton_models.artifact.targets import ANY, ArtifactTarget, built_target
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.outcome import JsonReady
 from triton_models.builds.inputs import Found, Inputs, differences, tools_digest, with_objects
-from triton_models.declare.reading import model_names
+from triton_models.declare.reading import FORM_MARK, model_names
 from triton_models.deliver.results import ModelResult, Record
 from triton_models.deliver.steps import Order, find, object_tags
 from triton_models.deliver.worker import Worker
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 # Reading a declaration takes milliseconds, unless gigabytes of local weights must be hashed.
 READ_SECONDS = 600.0
+
+# A build of members exports their graph once. In a Processing job their names are its arguments.
+_MEMBERS_PER_MODEL, _MOST_MEMBERS = 10, 500
 
 # A change of these inputs does not release a model that was rolled back.
 _HOLDS = frozenset({"tools", "packages"})
@@ -69,10 +72,12 @@ class Changed:
 
     Attributes:
         reported: True if a results document reports the broken models.
+        families: The names of the families whose members are among the states.
     """
 
     states: tuple[ModelState, ...]
     reported: bool = False
+    families: frozenset[str] = frozenset()
 
     @property
     def exit_code(self) -> int:
@@ -86,11 +91,19 @@ class Changed:
     def items(self, *, models_per_build: int = 1) -> list[dict[str, str]]:
         """Return the models to build as an array of objects, for the ItemReader of a Step Functions map.
 
-        Models are spread evenly over as few items as possible, each with at most that many.
+        Models are spread evenly over as few items as possible, each with at most that many, or with ten times
+        as many members of one family.
         """
         names = [each.model for each in self.having("changed")]
-        builds = -(-len(names) // models_per_build)
-        return [{"models": " ".join(names[first::builds])} for first in range(builds)]
+        alone = [name for name in names if name.partition(FORM_MARK)[0] not in self.families]
+        builds = -(-len(alone) // models_per_build)
+        items = [alone[first::builds] for first in range(builds)]
+        for family in sorted(self.families):
+            members = [name for name in names if name.startswith(f"{family}{FORM_MARK}")]
+            most = max(models_per_build, min(models_per_build * _MEMBERS_PER_MODEL, _MOST_MEMBERS))
+            builds = -(-len(members) // most)
+            items += [members[first::builds] for first in range(builds)]
+        return [{"models": " ".join(item)} for item in items]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the states of all models as JSON-ready data."""
@@ -124,7 +137,12 @@ def run(arguments: argparse.Namespace) -> Changed:
         models=arguments.models,
         s3=store.s3,
     )
-    outcome = Changed(states=tuple(states), reported=bool(arguments.results))
+    members = {each.model.partition(FORM_MARK)[0] for each in states if each.model not in names}
+    outcome = Changed(
+        states=tuple(states),
+        reported=bool(arguments.results),
+        families=frozenset(members.intersection(names)),
+    )
     if arguments.items:
         items = outcome.items(models_per_build=arguments.models_per_build)
         Place(address=arguments.items).write(json.dumps(items) + "\n")

@@ -14,7 +14,6 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from triton_fleet.builds.build_runs import BuildRuns
-from triton_fleet.endpoint.functions.code.start_run import DEDUPLICATED_S
 from triton_fleet.endpoint.functions.inline_function import InlineFunction
 from triton_fleet.parts.arguments.checks import quantity_range
 from triton_fleet.parts.arguments.typed import typed
@@ -23,6 +22,9 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 AUTOMATIC_BUILDS = Check(id="automatic-builds", source=FROM_ARGUMENTS)
 
 _FUNCTION_S = 60
+# In seconds, a queue's. Source, read on 2026-11-26:
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html
+DEDUPLICATED_S = 300
 # So that a request which the queue drops arrives before the one that stands for it is delivered.
 _DELAY = Duration.seconds(DEDUPLICATED_S + 60)
 # The interval at which requests that wait for the end of a run come back; a function needs six times its
@@ -111,7 +113,7 @@ class AutomaticBuilds(Construct):
             "Function",
             source="start_run",
             description="Starts runs of builds",
-            environment={"STATE_MACHINE": machine},
+            environment={"STATE_MACHINE": machine, "DEDUPLICATED_S": str(DEDUPLICATED_S)},
             timeout_s=_FUNCTION_S,
             log_retention=log_retention,
         )

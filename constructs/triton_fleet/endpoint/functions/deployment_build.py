@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import jsii
@@ -18,6 +18,7 @@ from triton_fleet.endpoint.functions.artifact_ready import artifact_timeout as c
 from triton_fleet.endpoint.functions.artifact_ready import waiting
 from triton_fleet.endpoint.functions.inline_function import InlineFunction
 from triton_fleet.parts.arguments.checks import look_up
+from triton_fleet.parts.arguments.late import LateProblems
 from triton_fleet.parts.arguments.roles import policy_of
 from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
@@ -38,11 +39,11 @@ _LONGEST_DATA = 3000
 class _Listed:
     """Names as they are when the template is written: `artifact` may be called until then."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: Callable[[], list[str]]) -> None:
         self._names = names
 
     def produce(self) -> list[str]:
-        return sorted(self._names)
+        return sorted(self._names())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +115,7 @@ class DeploymentBuild(Construct):
             memory_mb=256,  # it reads the results on thousands of models
             log_retention=log_retention,
         )
+        LateProblems(self, self._problems_at_synthesis)
         self._allow()
         self._successor = self.function.allow_successor(self)
         if self._runs is None:
@@ -161,11 +163,20 @@ class DeploymentBuild(Construct):
             resource = self._waiting(
                 f"Artifacts{len(self._answers) + 1 if self._answers else ''}",
                 "Artifacts",
-                Lazy.list(_Listed(models)),
+                Lazy.list(_Listed(lambda: models)),
             )
             self._answers.append(_Answer(models=models, resource=resource))
         self._answers[-1].models.append(model)
         return self._answers[-1]
+
+    def _problems_at_synthesis(self, report: Report) -> None:
+        families = self._builds._families()
+        for family in (each for answer in self._answers for each in answer.models if each in families):
+            report.at("model")(
+                DEPLOYED_MODEL,
+                f"{family!r} is a family, whose members have artifacts",
+                fix=f"name one of them, '{family}:<member>'",
+            )
 
     def _permissions(self) -> list[IConstruct]:
         roles = [self._builds.role, self._builds.starter_role, self._runs.step_role if self._runs else None]
@@ -213,6 +224,7 @@ class DeploymentBuild(Construct):
             "Build": self.resource.ref,
             "Run": self.resource.get_att_string("Run"),
             "Models": models,
+            "Families": Lazy.list(_Listed(self._builds._families), omit_empty=True),
             "Target": str(self._builds.target),
             "Bucket": self._folder.repository.bucket.bucket_name,
             "RunsPrefix": self._folder.prefix,

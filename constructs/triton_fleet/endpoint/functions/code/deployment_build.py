@@ -14,7 +14,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import boto3
@@ -322,8 +322,11 @@ def _artifacts(
         _FailedError: A model was not built, or all has ended without a word about it.
     """
     artifacts = {}
+    families = [model for model in wanted["Models"] if model in wanted.get("Families", ())]
     for model in wanted["Models"]:
         result = results.get(model)
+        if model in families:
+            continue
         if result and result["status"] in _MADE:
             artifacts[model] = result["artifact"]
         elif result and status not in _RUNNING:
@@ -335,7 +338,26 @@ def _artifacts(
             artifacts[model] = _current(wanted, model)
         elif not result and status not in _RUNNING:
             raise _FailedError(f"The build that makes {model} ended as {status} without it. Read: {log}")
+    if status not in _RUNNING:
+        artifacts |= dict.fromkeys(_built(families, results, status, log), "")
     return artifacts
+
+
+def _built(
+    families: list[str], results: Mapping[str, dict[str, Any]], status: str, log: str
+) -> Iterator[str]:
+    """The families of a build that has ended: their members are built, or unchanged.
+
+    Raises:
+        _FailedError: A member was not built.
+    """
+    for family in families:
+        for name, result in results.items():
+            if name.startswith(f"{family}:") and result["status"] not in _MADE:
+                raise _FailedError(_failed(name, result))
+        if status not in _ENDED:
+            raise _FailedError(f"The build that makes members of {family} ended as {status}. Read: {log}")
+        yield family
 
 
 def _failed(model: str, result: Mapping[str, Any]) -> str:
@@ -362,11 +384,13 @@ def _lacking(wanted: Mapping[str, Any]) -> list[str]:
     )
     if not listed.get("Contents"):
         return []
-    published = _manifest(wanted)
+    elsewhere = [name for name, model in _manifest(wanted).items() if _is_elsewhere(model, wanted["Target"])]
+    families = wanted.get("Families", ())
     return [
         model
         for model in wanted["Models"]
-        if model in published and _is_elsewhere(published[model], wanted["Target"])
+        if model in elsewhere
+        or (model in families and any(name.startswith(f"{model}_") for name in elsewhere))
     ]
 
 

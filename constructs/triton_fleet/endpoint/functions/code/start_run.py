@@ -12,11 +12,6 @@ from typing import Any
 
 import boto3
 
-# The queue drops requests for this long after the one that it keeps, which stands for them as well.
-# Source, read on 2026-11-26:
-# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html
-DEDUPLICATED_S = 300
-
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)
 
@@ -25,11 +20,13 @@ def handler(event: dict[str, Any], _: Any) -> dict[str, Any]:
     """Start a run, unless one runs, or began after everything that these requests stand for."""
     states, machine, records = boto3.client("stepfunctions"), os.environ["STATE_MACHINE"], event["Records"]
     newest = states.list_executions(stateMachineArn=machine, maxResults=1)["executions"]
+    # The queue drops requests for so long after the one that it keeps, which stands for them as well.
+    dropped_s = float(os.environ["DEDUPLICATED_S"])
     sent = max(int(each["attributes"]["SentTimestamp"]) for each in records) / 1000
     if newest and newest[0]["status"] in ("RUNNING", "PENDING_REDRIVE"):
         logger.info("The run %s goes on: the next one waits for its end", newest[0]["name"])
         return {"batchItemFailures": [{"itemIdentifier": each["messageId"]} for each in records]}
-    if newest and newest[0]["startDate"].timestamp() >= sent + DEDUPLICATED_S:
+    if newest and newest[0]["startDate"].timestamp() >= sent + dropped_s:
         logger.info("The run %s has found all that this asks for", newest[0]["name"])
     else:
         # Asked again with the same name, there is still one run.
