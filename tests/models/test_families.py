@@ -83,6 +83,12 @@ def test_a_member_has_its_own_name_weights_and_parameters(models):
     assert load_build("tenants", models).name == "tenants"
 
 
+def test_a_path_in_a_list_starts_at_the_list(models):
+    family(models, "name,weights\nacme,weights/acme.pt\n")
+    (member,) = read_folder("tenants", models).members("tenants")
+    assert Path(member.weights.path) == models / "tenants" / "weights" / "acme.pt"
+
+
 def test_json_lines_have_values_of_every_type_and_csv_has_them_as_json(models):
     family(models, '{"name": "acme", "names": ["a", "b"]}\n', members="members.jsonl")
     (first,) = read_folder("tenants", models).members("tenants")

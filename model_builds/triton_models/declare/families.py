@@ -22,7 +22,7 @@ from triton_models.base.matching import advice, fits, with_kind
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.declaration import NAME_RULE, ModelDefinition, is_name
 from triton_models.declare.mistakes import Mistake, field_types
-from triton_models.declare.weights import ARCHIVES, SIDE_FILE, S3Weights, Weights, weights_at
+from triton_models.declare.weights import ARCHIVES, SIDE_FILE, LocalWeights, S3Weights, Weights, weights_at
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -82,9 +82,9 @@ class Family(Generic[Parameters]):
         members: Where the members are listed. A prefix in S3, `s3://bucket/prefix/`: each object under it is
             a member, named by its key without the extension, and each folder one with the weights in it.
             Or a file next to build.py or in S3: .csv with a header, or .jsonl. Each line has the `name` of a
-            member, the address of its `weights` as `weights_at` reads it (without one, the family's sample
-            weights), and a column for each parameter that differs from its default. Or a function that
-            returns members, such as those of a query of your registry.
+            member, the address of its `weights` as `weights_at` reads it (a path starts at build.py; without
+            one, the sample's weights), and a column for each parameter that differs from its default. Or a
+            function that returns members, such as those of a query of your registry.
         model: Returns the declaration of a member. Give the member to its functions with functools.partial.
         sample: A member without a name, which stands for all where none can be listed: `cdk synth` and
             `fleet build <family>` use it.
@@ -165,7 +165,7 @@ class Family(Generic[Parameters]):
             text, found = _under(self.members, s3 or _client(), self.sample)
         else:
             text = _text(self.members, folder, s3)
-            found = list(self._rows(report, self.members, text))
+            found = list(self._rows(report, self.members, text, folder))
         self._check_digest(text)
         _check_names(report, [name for name, _ in found])
         report.raise_if_any()
@@ -181,7 +181,7 @@ class Family(Generic[Parameters]):
                 fix=f'if the list is right, write digest="{now}"',
             )
 
-    def _rows(self, report: Report, place: str, text: str) -> Iterator[tuple[str, Member[Any]]]:
+    def _rows(self, report: Report, place: str, text: str, folder: Path) -> Iterator[tuple[str, Member[Any]]]:
         for number, row in _lines(report, place, text):
             at = report.at(f"line {number}")
             known = ("name", "weights", *self._types())
@@ -193,6 +193,8 @@ class Family(Generic[Parameters]):
                 at(FAMILY_MEMBERS, f"name {name!r}, weights {address!r}", fix="give a name, and an address")
                 continue
             weights = weights_at(address, otherwise=self.sample.weights)
+            if address and isinstance(weights, LocalWeights):
+                weights = LocalWeights(path=str(folder / address))
             for mistake in weights.mistakes() if hasattr(weights, "mistakes") else ():
                 at(FAMILY_MEMBERS, f"{name}: {mistake.what}", fix=mistake.fix)
             parameters = self._parameters(at, name, row)

@@ -77,12 +77,11 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Built:
-    """A model that was built in another process, with the weights that it fetched."""
+    """A model that was built in another process."""
 
     root: Path
     inputs: Inputs
     request: bytes | None
-    fetched: Mapping[str, Path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +110,9 @@ def make(order: Order, report: Report) -> Made:
     changes there, such as a function of PyTorch, reaches neither the comparison nor the next model.
     """
     report("read")
-    built, imported = apart(lambda: (_built(order, report), _imported()), name=order.name)
+    built, imported, fetched = apart(lambda: (_built(order, report), _imported(), FETCHED), name=order.name)
     _import(imported)
+    FETCHED.update(fetched)
 
     def expect() -> Expected:
         from triton_models.deliver.verify.verify import expected_answers
@@ -127,7 +127,6 @@ def make(order: Order, report: Report) -> Made:
 def _finished(
     order: Order, built: _Built, expect: Callable[[], Expected], report: Report, *, hurry: bool = False
 ) -> Made:
-    FETCHED.update(built.fetched)
     report("check")
     check_built(built.root)
     if order.verify:
@@ -162,7 +161,7 @@ def _built_from(declaration: ModelDefinition, inputs: Inputs, order: Order) -> _
         declaration=declaration,
     )
     request = example_request(declaration)
-    return _Built(root=root, inputs=inputs, fetched=dict(FETCHED), request=request)
+    return _Built(root=root, inputs=inputs, request=request)
 
 
 _GRAPHS: dict[str, Any] = {}
@@ -177,8 +176,11 @@ def make_members(members: Members, report: Report) -> list[Outcome]:
     """
     order, name = members.order, f"{len(members.names)} members of {members.order.name}"
     report("build")
-    built, imported, graphs = apart(lambda: _members_built(members), name=name)
+    built, imported, fetched, graphs = apart(
+        lambda: (_members_built(members), _imported(), FETCHED, _GRAPHS), name=name
+    )
     _import(imported)
+    FETCHED.update(fetched)
     _GRAPHS.update(graphs)
     expected: Mapping[str, Ended[Expected]] = {}
     if order.verify:
@@ -201,7 +203,7 @@ def _outcome(order: Order, built: Ended[_Built], expected: Ended[Expected] | Non
     return Outcome(name=order.name, step=steps[-1], made=ended.answer, problems=ended.problems)
 
 
-def _members_built(members: Members) -> tuple[Mapping[str, Ended[_Built]], Sequence[str], Mapping[str, Any]]:
+def _members_built(members: Members) -> Mapping[str, Ended[_Built]]:
     from triton_models.builds.export.onnx import shared_graphs
     from triton_models.repository.s3 import repository_client
 
@@ -216,8 +218,7 @@ def _members_built(members: Members) -> tuple[Mapping[str, Ended[_Built]], Seque
         return _built_from(declaration, with_objects(inputs, tags), replace(order, name=name))
 
     with shared_graphs(_GRAPHS):
-        made = {name: reply(partial(built, name)) for name in members.names}
-    return made, _imported(), _GRAPHS
+        return {name: reply(partial(built, name)) for name in members.names}
 
 
 def _members_expected(members: Members, built: Mapping[str, Ended[_Built]]) -> Mapping[str, Ended[Expected]]:
