@@ -83,6 +83,14 @@ def test_a_member_has_its_own_name_weights_and_parameters(models):
     assert load_build("tenants", models).name == "tenants"
 
 
+def test_a_list_of_mistakes_ends_after_twenty_and_counts_the_others(models):
+    family(models, "name\n" + "".join(f"T {n}\n" for n in range(10_000)))
+    with pytest.raises(FleetError) as error:
+        read_folder("tenants", models).members("tenants")
+    assert len(error.value.problems) == 21
+    assert error.value.problems[-1].what.startswith("9980 more")
+
+
 def test_a_path_in_a_list_starts_at_the_list(models):
     family(models, "name,weights\nacme,weights/acme.pt\n")
     (member,) = read_folder("tenants", models).members("tenants")

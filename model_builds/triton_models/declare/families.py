@@ -34,6 +34,7 @@ UNKNOWN_MEMBER = Check(id="unknown-member", source=FROM_ARGUMENTS)
 
 _S3 = "s3://"
 _LISTS = (".csv", ".jsonl")
+_MOST_MISTAKES = 20
 
 Parameters = TypeVar("Parameters")
 
@@ -168,6 +169,12 @@ class Family(Generic[Parameters]):
             found = list(self._rows(report, self.members, text, folder))
         self._check_digest(text)
         _check_names(report, [name for name, _ in found])
+        found_wrong = report.problems
+        if len(found_wrong) > _MOST_MISTAKES:
+            more = f"{len(found_wrong) - _MOST_MISTAKES} more mistakes in the list"
+            report = Report(report.where)
+            report.add(found_wrong[:_MOST_MISTAKES])
+            report(FAMILY_MEMBERS, more, fix="correct these first")
         report.raise_if_any()
         return {name: replace(member, name=name, family=self.name) for name, member in found}
 
