@@ -35,7 +35,7 @@ EXAMPLES = {
     if inspect.isclass(each := getattr(spec, name)) and each.__module__.startswith("triton_models.")
     for code in re.findall(r"```python\n(.*?)```", inspect.getdoc(each) or "", flags=re.DOTALL)
 }
-GIVEN = {"network", "pipeline", "examples", "reference", "from_mlflow"}
+GIVEN = {"model", "network", "pipeline", "examples", "reference", "from_mlflow"}
 """The functions that the examples name and do not define."""
 
 

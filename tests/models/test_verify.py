@@ -176,7 +176,7 @@ class Keeping(Server):
     """A server that keeps its models: Triton takes a second to unload one that is written in Python."""
 
     @contextmanager
-    def loaded(self, _root: Path, _model: str) -> Iterator[None]:
+    def loaded(self, _root: Path, _model: str, **_: bool) -> Iterator[None]:
         yield
 
 
