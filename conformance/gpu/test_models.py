@@ -140,8 +140,8 @@ def test_a_plan_of_another_version_is_refused(here: Machine, made: Make, folder:
 ANSWERS = {
     "minilm": "plan-equals-reference",
     "bert_tensorrt": "bert-fp16-tolerance",
-    "resnet50": "onnxruntime-tf32",
-    "roberta_onnx": "onnxruntime-tf32",
+    "resnet50": "onnxruntime-fp16",
+    "roberta_onnx": "onnxruntime-fp16",
     "t5_translation": "t5-on-cuda",
     "dali_inception": "dali-gpu-decoding",
     "resnet50:torchscript": "libtorch-loads-newer-files",

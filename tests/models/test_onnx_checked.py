@@ -179,7 +179,7 @@ def export(path: Path, network: torch.nn.Module) -> None:
 
 
 def test_an_export_is_checked_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(exporting, "_serialise", lambda _: bytes_of("Relu(X)", answer="batch, 7"))
+    monkeypatch.setattr(exporting, "serialise", lambda _: bytes_of("Relu(X)", answer="batch, 7"))
     with pytest.raises(FleetError, match="differ in dimension 1") as caught:
         export(tmp_path / "net" / "1" / "model.onnx", torch.nn.ReLU())
     assert caught.value.problems[0].where == "the export of net/1/model.onnx"

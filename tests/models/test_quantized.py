@@ -45,7 +45,7 @@ def test_a_plan_is_compiled_and_recorded_at_its_precision(
     models = declared(precision, quantized=precision if precision in QUANTIZED else None)
     root = build("net", models=models, output=tmp_path / "out", gpu=gpu)
     assert json.loads((root / "build.json").read_text())["precisions"] == [precision]
-    flags = {"bf16": {"--bf16"}}.get(precision, {"--stronglyTyped", "--noTF32"})
+    flags = {"bf16": {"--bf16"}, "int8": {"--int8", "--fp16"}, "fp8": {"--fp8", "--fp16"}}[precision]
     assert flags <= set(log.read_text().split())
 
 

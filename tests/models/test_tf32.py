@@ -51,7 +51,7 @@ def net(declare_network: Callable[..., Path]) -> Callable[[str, str], Path]:
 
 @pytest.mark.parametrize(
     ("backend", "switch", "precisions"),
-    [("OnnxRuntime()", ["0"], []), ("OnnxRuntime(tf32=True)", ["1"], ["tf32"])],
+    [("OnnxRuntime()", ["0"], []), ('OnnxRuntime(precision="tf32")', ["1"], ["tf32"])],
 )
 def test_a_model_says_whether_it_may_use_tf32_and_its_build_records_it(  # noqa: PLR0917  fixtures
     backend, switch, precisions, net, models, machine, tmp_path
@@ -68,7 +68,7 @@ def test_a_release_without_the_switch_is_not_given_one_that_it_refuses(net, mode
     assert use_tf32(build("net", output=tmp_path / "out", models=models, release="24.09")) == ["0"]
 
 
-@pytest.mark.parametrize("backend", ["OnnxRuntime(tf32=True)", "LibTorch(tf32=True)"])
+@pytest.mark.parametrize("backend", ['OnnxRuntime(precision="tf32")', "LibTorch(tf32=True)"])
 def test_tf32_needs_a_tolerance_of_its_own(backend, net, models):
     net(backend, '{"fp32": 1e-4}')
     assert "no tolerance for tf32" in refused(load_build, "net", models).what

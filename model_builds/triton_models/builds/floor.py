@@ -142,7 +142,7 @@ def floors_of(declaration: ModelDefinition, peaks: Peaks) -> list[NetworkFloor]:
                 network_cost(path, shapes, batch=batch)
                 for batch, shapes in _batches(model, declaration, onnx_signature(path))
             ]
-        precision = model.backend.precision
+        precision = declaration.precision(model)
         floors = [each.floor(peaks, precision) for each in costs]
         found.append(NetworkFloor(model=model.name, precision=precision, costs=costs, floors=floors))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -62,8 +63,8 @@ def make(build: ModelDefinition, job: Job) -> None:
     check_requires(build.requires, release=job.release)
     compiles = job.compiler is not None and not job.rehearsed
     for model in build.models:
-        if compiles and not isinstance(model, Ensemble) and isinstance(model.backend, TensorRt):
-            check_precision(job.release, model.backend.precision)
+        if compiles and isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt):
+            check_precision(job.release, build.precision(model))
     raise_if_any(environment_problems(build, job))
     build.check_tolerance(_precisions(build, job))
     if build.weights is not None:
@@ -85,9 +86,10 @@ def make(build: ModelDefinition, job: Job) -> None:
 def _precisions(build: ModelDefinition, job: Job) -> set[Precision]:
     """Return the precisions of the build: those declared, and without plans those of the files."""
     stays = QUANTIZED | {
-        model.backend.precision
+        build.precision(model)
         for model in build.models
-        if not isinstance(model, Ensemble) and isinstance(model.backend, OpenVino)
+        if isinstance(model, PyTorchNetwork | OnnxFile)
+        and (isinstance(model.backend, OpenVino) or (_is_halved(model, build) and not job.cpu))
     }
     without_plans: set[Precision] = {each if each in stays else "fp32" for each in build.precisions}
     without_plans = without_plans or ({"fp32"} if build.write is None else set())
@@ -166,8 +168,7 @@ def _make_exported(
     signature = onnx_signature(path)
     _check_outputs(model, [each.name for each in signature.outputs], job)
     config = _configure_network(model, build, job, signature)
-    if isinstance(model.backend, TensorRt):
-        _compile(job, path, model, model.backend)
+    _lower(path, model, build, job)
     return config
 
 
@@ -233,8 +234,7 @@ def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig
         optimize_onnx(path)
     _record_weights(model, job)
     config = _configure_network(model, build, job, onnx_signature(path))
-    if isinstance(model.backend, TensorRt):
-        _compile(job, path, model, model.backend)
+    _lower(path, model, build, job)
     return config
 
 
@@ -309,11 +309,49 @@ def _record_weights(model: OnnxFile | Forest | TensorFlowGraph, job: Job) -> Non
         job.sources[f"weights:{model.name}"] = described(model.weights)
 
 
-def _compile(job: Job, onnx: Path, model: PyTorchNetwork | OnnxFile, backend: TensorRt) -> None:
+def _lower(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: Job) -> None:
+    """Bring a network into its precision: its plan, or its file for ONNX Runtime."""
+    if _is_halved(model, build) and not job.cpu and _tolerates_fp16(onnx, model, build):
+        job.precisions.append("fp16")
+    if isinstance(model.backend, TensorRt):
+        _compile(onnx, model, model.backend, build, job)
+
+
+def _is_halved(model: PyTorchNetwork | OnnxFile, build: ModelDefinition) -> bool:
+    """Return whether the file of a network is converted to FP16; a plan is converted when it is compiled."""
+    return isinstance(model.backend, OnnxRuntime) and build.precision(model) == "fp16"
+
+
+def _tolerates_fp16(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition) -> bool:
+    """Convert a file to FP16 if its answers are then within the tolerance, else say why it stays in FP32."""
+    from triton_models.builds.export.half import halve
+
+    refused = halve(onnx, model, build)
+    if refused and model.backend.precision == "fp16":
+        raise FleetError.of(
+            what=f"{model.name!r} cannot be in FP16: {refused}",
+            where=f"the precision of {model.name!r}",
+            fix="remove precision, so that the network stays in FP32, or allow a larger difference for fp16",
+            rule="fp16-tolerance",
+        )
+    if refused:
+        build.check_tolerance(["fp32"])
+        sys.stderr.write(f"note: {model.name} stays in FP32: {refused}\n")
+    return not refused
+
+
+def _compile(
+    onnx: Path, model: PyTorchNetwork | OnnxFile, backend: TensorRt, build: ModelDefinition, job: Job
+) -> None:
+    precision = build.precision(model)
+    if backend.precision is None and precision == "fp16" and job.compiler and not job.rehearsed:
+        with tempfile.TemporaryDirectory(prefix="fleet-fp16-") as folder:
+            if not _tolerates_fp16(Path(shutil.copy(onnx, folder)), model, build):
+                precision = "fp32"
     job.compile_plan(
         onnx,
         shapes=_profiles(model, backend, job.release),
-        precision=backend.precision,
+        precision=precision,
         hardware=backend.hardware,
         workspace_mb=backend.workspace_mb,
         optimization_level=backend.optimization_level,
@@ -386,8 +424,9 @@ def _configure(
         warm = [each.max[0] + 1 for each in smaller]
     if isinstance(backend, OnnxRuntime) and not job.cpu and job.release.switches_tf32:
         backend.configure_cuda(config)
-    if isinstance(backend, OnnxRuntime | LibTorch) and backend.tf32 and job.compiler and not job.rehearsed:
-        job.precisions.append(backend.precision)
+    on_gpu = job.compiler is not None and not job.rehearsed
+    if on_gpu and isinstance(backend, OnnxRuntime | LibTorch) and backend.precision == "tf32":
+        job.precisions.append("tf32")
     if isinstance(backend, OpenVino):
         job.precisions.append(backend.precision)
     directory = job.root / model.name

@@ -346,7 +346,7 @@ def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool)
             where = f"the backend of {model.name!r}"
             backend = model.backend
             yield from plan_problems(
-                backend.precision, backend.hardware, release=release, gpu=None, where=where
+                build.precision(model), backend.hardware, release=release, gpu=None, where=where
             )
         if isinstance(model, PyTorchNetwork) and (
             isinstance(model.backend, OpenVino) or (gpu and isinstance(model.backend, TensorRt))

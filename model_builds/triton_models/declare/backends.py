@@ -52,12 +52,14 @@ class OnnxRuntime:
             equal, also the batch sizes. Otherwise the arena keeps a block for each shape that is larger than
             those before it: do not use it with dynamic batching or sizes that vary.
         copy_in_default_stream: True if copies share the stream of the computation.
-        tf32: True lets Ampere and newer GPUs round the FP32 inputs of convolutions and matrix products to
-            TF32, with 10 bits of mantissa: faster, but up to a hundred times less accurate than FP32. It
-            needs a tolerance for "tf32". ONNX Runtime's own default is True; the default here is False,
-            because answers otherwise differ between GPUs and from the CPU. Releases before 24.06 lack the
-            switch: endpoints and verification then disable TF32 for all models of the server, with
-            NVIDIA_TF32_OVERRIDE=0.
+        precision: The precision on a GPU. By default "fp16" where the tolerance has one for it and the build
+            finds the network within it on the CPU, otherwise "fp32"; the build says which layer is too
+            coarse. "fp16" makes that an error. Inputs and outputs keep their types. "tf32" lets Ampere and
+            newer GPUs round the FP32 inputs of convolutions and matrix products to 10 bits of mantissa:
+            faster, but up to a hundred times less accurate than FP32. It needs a tolerance for "tf32", and is
+            for networks that FP16 cannot hold; ONNX Runtime's own default is TF32, so that answers differ
+            between GPUs and from the CPU. Releases before 24.06 lack the switch: endpoints and verification
+            then disable TF32 for all models of the server, with NVIDIA_TF32_OVERRIDE=0.
     """
 
     intra_op_threads: int | None = None
@@ -72,15 +74,10 @@ class OnnxRuntime:
     gpu_memory_limit: int | None = None
     arena_extension: Literal["next_power_of_two", "same_as_requested"] | None = None
     copy_in_default_stream: bool | None = None
-    tf32: bool = False
+    precision: Literal["fp32", "tf32", "fp16"] | None = None
 
     backend: ClassVar[str] = "onnxruntime"
     LEAST: ClassVar[Mapping[str, int]] = {"intra_op_threads": 0, "inter_op_threads": 0, "gpu_memory_limit": 0}
-
-    @property
-    def precision(self) -> Precision:
-        """The precision on a GPU."""
-        return "tf32" if self.tf32 else "fp32"
 
     def configure_cuda(self, config: Any) -> None:
         """Write the options for a GPU and a release with `switches_tf32` into a ModelConfig.
@@ -88,7 +85,7 @@ class OnnxRuntime:
         The backend passes all options of this accelerator on, except those that `configure` writes.
         """
         cuda = config.optimization.execution_accelerators.gpu_execution_accelerator.add(name="cuda")
-        cuda.parameters["use_tf32"] = str(int(self.tf32))
+        cuda.parameters["use_tf32"] = str(int(self.precision == "tf32"))
 
     def configure(self, config: Any) -> None:
         """Write the options that are not None into a ModelConfig.
@@ -128,12 +125,14 @@ class TensorRt:
     ```
 
     Attributes:
-        precision: "fp32" keeps FP32 arithmetic. "tf32" lets TensorRT use TF32 on Ampere and newer. "fp16"
-            and "bf16" (Ampere and newer) let it choose kernels of that type; since TensorRT 11 the network
-            is first converted. "int8" and "fp8" (Ada, Hopper and newer) are for quantized networks, with
-            QuantizeLinear and DequantizeLinear in the ONNX file, as NVIDIA's Model Optimizer writes them.
-            Operators that are not quantized run in the file's type, so quantize an FP16 file: FP32 next to
-            INT8 may be slower than "fp16". These, and "bf16", since TensorRT 10.
+        precision: By default "fp16" if the declaration has a tolerance for it and the build finds the
+            network within it on the CPU, otherwise "fp32". "fp32" keeps FP32 arithmetic. "tf32" lets
+            TensorRT use TF32 on Ampere and newer. "fp16" and "bf16" (Ampere and newer) let it choose kernels
+            of that type; since TensorRT 11 the network is first converted. "int8" and "fp8" (Ada, Hopper and
+            newer) are for quantized networks, with QuantizeLinear and DequantizeLinear in the ONNX file, as
+            NVIDIA's Model Optimizer writes them. Operators that are not quantized run in FP16 until TensorRT
+            10, and in the file's type since 11, so quantize an FP16 file: FP32 next to INT8 may be slower
+            than "fp16". These, and "bf16", since TensorRT 10.
         hardware: The GPUs that the plan runs on. "this-gpu" is the model that compiled it, and gives the
             fastest plan. "same-compute-capability" adds other models with its compute capability, such as
             L40S for L4, since TensorRT 10.9. "ampere+" is every GPU of compute capability 8.0 or newer.
@@ -161,7 +160,7 @@ class TensorRt:
             built only on a GPU.
     """
 
-    precision: Precision = "fp32"
+    precision: Precision | None = None
     hardware: Hardware = "this-gpu"
     opt_batch: int | None = None
     small_batch: int | None = None

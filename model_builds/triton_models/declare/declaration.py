@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
+from triton_models.declare.backends import OpenVino, TensorRt
 from triton_models.declare.ensembles import Interface, call_mistakes, connect, unused_models
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.models import (
@@ -149,14 +149,20 @@ class ModelDefinition:
 
     @property
     def precisions(self) -> frozenset[Precision]:
-        """The precisions of its plans, "tf32" if another backend uses it, and "bf16" for OpenVINO."""
-        backends = [model.backend for model in self.models if not isinstance(model, Ensemble)]
+        """The precisions of its plans, those below FP32 of other backends, and "bf16" for OpenVINO."""
+        networks = [model for model in self.models if isinstance(model, PyTorchNetwork | OnnxFile)]
         return frozenset(
-            each.precision
-            for each in backends
-            if isinstance(each, OpenVino | TensorRt)
-            or (isinstance(each, OnnxRuntime | LibTorch | AotInductor) and each.tf32)
+            self.precision(each)
+            for each in networks
+            if isinstance(each.backend, OpenVino | TensorRt) or self.precision(each) != "fp32"
         )
+
+    def precision(self, network: PyTorchNetwork | OnnxFile) -> Precision:
+        """Return the precision of a network on a GPU, by default FP16 if there is a tolerance for it."""
+        if network.backend.precision is not None:
+            return network.backend.precision
+        given = self.tolerance if isinstance(self.tolerance, Mapping) else {}
+        return "fp16" if "fp16" in given and network.instances.kind != "KIND_CPU" else "fp32"
 
     def allowed(self, precision: Precision = "fp32") -> float:
         """Return the largest difference allowed at a precision; a build without plans computes in FP32.
@@ -223,7 +229,9 @@ class ModelDefinition:
         given = {"": self.tolerance} if isinstance(self.tolerance, int | float) else dict(self.tolerance)
         if not given or not all(value >= 0 for value in given.values()):
             yield Mistake("tolerance", f"the tolerance {self.tolerance!r}", fix=fix)
-        for precision in sorted(self.precisions):
+        networks = [model for model in self.models if isinstance(model, PyTorchNetwork | OnnxFile)]
+        may_stay = {"fp32" for each in networks if each.backend.precision is None}
+        for precision in sorted(self.precisions | may_stay):
             if "" not in given and precision not in given:
                 what = f"no tolerance for {precision}, a precision of {self.name!r}"
                 yield Mistake("tolerance", what, fix=f"add one for {precision}")

@@ -82,8 +82,7 @@ _LEVEL = partial(
     why_gpu="TensorRT compiles such plans on those GPUs only",
 )
 
-# Precisions: "Hardware and Precision" in NVIDIA's support matrices, read 2026-11-24. TensorRT 8 has no
-# --stronglyTyped.
+# Precisions: "Hardware and Precision" in NVIDIA's support matrices, read 2026-11-24; quantized since 10.
 _REQUIREMENTS: Mapping[str, _Requirement] = {
     "bf16": _PRECISION(oldest=AMPERE),
     "int8": _PRECISION(oldest="7.5"),

@@ -70,7 +70,7 @@ def export_onnx(
         model = _lowered(model)
     model.ir_version = IR_VERSION
     _refuse_unused(model.graph, path)
-    path.write_bytes(_serialise(model))
+    path.write_bytes(serialise(model))
     check_onnx(path)
 
 
@@ -329,7 +329,7 @@ def copy_onnx(source: Path, target: Path) -> None:
 
     others = [source.with_name(name) for name in side_files(source)]
     if others and sum(each.stat().st_size for each in (source, *others)) < LARGEST_BYTES:
-        target.write_bytes(_serialise(onnx.load(str(source))))
+        target.write_bytes(serialise(onnx.load(str(source))))
         return
     shutil.copyfile(source, target)
     for each in others:
@@ -343,7 +343,7 @@ def optimize_onnx(path: Path) -> None:
     """
     import onnx
 
-    path.write_bytes(_serialise(_optimized(onnx.load(str(path)))))
+    path.write_bytes(serialise(_optimized(onnx.load(str(path)))))
     check_onnx(path)
 
 
@@ -376,7 +376,7 @@ def _refuse_unused(graph: Any, path: Path) -> None:
         )
 
 
-def _serialise(model: Any) -> bytes:
+def serialise(model: Any) -> bytes:
     """Return the file's bytes without metadata of the build machine.
 
     The exporter records the source lines of every node with absolute paths, and the variant of PyTorch.

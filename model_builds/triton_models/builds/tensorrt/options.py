@@ -37,10 +37,15 @@ class Way:
 
 
 # TF32 is trtexec's default. From TensorRT 11 on, every network is strongly typed and --fp16 does not exist.
-# A quantized network has its types in the file, and what is not quantized stays FP32.
+# A quantized network says in its file what is quantized. The rest may be FP16 until TensorRT 10, and has the
+# type in the file from 11 on.
 _BY_FLAG = {"fp32": Way(flags=("--noTF32",)), "tf32": Way(), "fp16": Way(flags=("--fp16",))}
-_TYPED = Way(flags=("--stronglyTyped", "--noTF32"))
-_BY_FLAG_10 = {**_BY_FLAG, "bf16": Way(flags=("--bf16",)), "int8": _TYPED, "fp8": _TYPED}
+_BY_FLAG_10 = {
+    **_BY_FLAG,
+    "bf16": Way(flags=("--bf16",)),
+    "int8": Way(flags=("--int8", "--fp16")),
+    "fp8": Way(flags=("--fp8", "--fp16")),
+}
 _BY_TYPE = {
     "fp32": Way(flags=("--noTF32",)),
     "tf32": Way(),

@@ -1,0 +1,211 @@
+"""FP16 for ONNX Runtime: converting a network, and comparing its answers with those in FP32 on the CPU.
+
+On a CPU, ONNX Runtime computes a network in FP16 in FP32, without rounding what one operator hands to the
+next (1.31.1, tried 2026-11-26: a product of 1e6 stays finite). So the comparison rounds explicitly, which is
+close to what tensor cores do. Inputs and outputs keep their types: requests do not depend on the precision.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_models.artifact.networks import NetworkTensor, onnx_signature, side_files
+from triton_models.base.encoding import Tensors
+from triton_models.builds.derived import usual_sizes
+from triton_models.builds.export.onnx import LARGEST_BYTES, check_onnx, serialise
+from triton_models.declare.declaration import ModelDefinition
+from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.declare.tensors import NUMPY_TYPES
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_ROWS = 2
+_MASKED = 1e30  # attention adds such values to those that it ignores
+
+
+def halve(path: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition) -> str:
+    """Convert a network to FP16 in place, if its answers stay within the tolerance of those in FP32.
+
+    It answers the examples of its declaration, or drawn inputs if it is a step among others. The tolerance of
+    large answers to drawn inputs is a part of their largest element.
+
+    Returns:
+        What keeps the network in FP32, with the layer that is responsible; empty if it is now in FP16.
+    """
+    import onnx
+
+    if any(side_files(path)) or path.stat().st_size > LARGEST_BYTES // 2:
+        return "its weights are larger than a file that can be converted"
+    network = onnx.load(str(path))
+    if any(node.op_type in _QUANTIZED for node in network.graph.node):
+        return "it is quantized"
+    if any(each.data_type == onnx.TensorProto.FLOAT16 for each in network.graph.initializer):
+        return ""  # it is in FP16 already
+    half, allowed = to_fp16(network), build.allowed("fp16")
+    taken = onnx_signature(path).inputs
+    examples = [each.first for each in build.examples()]
+    requests = [each for each in examples if all(tensor.name in each for tensor in taken)]
+    try:
+        exact, rounding = _session(network), _session(_rounding(half))
+        for inputs in requests or [_drawn(taken, model)]:
+            answers = (_run(each, inputs) for each in (exact, rounding))
+            most, worst = _difference(*answers, scaled=not requests)
+            if not worst <= allowed:
+                layer = _layer(network, _rounding(half), inputs)
+                return f"{most} differs by {worst:.2g}, {allowed:g} is allowed; the most is lost in {layer}"
+    except Exception as error:  # noqa: BLE001  whatever ONNX Runtime raises
+        return f"ONNX Runtime cannot run it on the CPU: {str(error).partition(chr(10))[0]}"
+    path.write_bytes(serialise(half))
+    check_onnx(path)
+    return ""
+
+
+def _drawn(inputs: Sequence[NetworkTensor], model: PyTorchNetwork | OnnxFile) -> Tensors:
+    """Return inputs from the normal distribution; integers alternate between 0 and 1, valid as tokens."""
+    import numpy as np
+
+    random, sizes, drawn = np.random.default_rng(seed=0), usual_sizes(model), {}
+    for tensor in inputs:
+        usual = [*([_ROWS] if model.max_batch_size else ()), *sizes.get(tensor.name, ())]
+        shape = [
+            size if isinstance(size, int) else next(iter(usual[axis : axis + 1]), _ROWS)
+            for axis, size in enumerate(tensor.dims or ())
+        ]
+        dtype = np.dtype(NUMPY_TYPES.get(tensor.data_type.removeprefix("TYPE_"), "object"))
+        values = random.standard_normal(shape) if dtype.kind == "f" else np.arange(np.prod(shape)) % 2
+        drawn[tensor.name] = values.reshape(shape).astype(dtype)
+    return drawn
+
+
+def to_fp16(network: Any) -> Any:
+    """Return a network with FP16 weights and arithmetic, except for operators that have none."""
+    import onnx_ir
+    from onnx_ir.passes.common import TopologicalSortPass
+    from onnxruntime.transformers.float16 import (  # type: ignore[import-untyped]
+        convert_float_to_float16,
+    )
+
+    copy = _copy(network)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of values that are rounded to the largest and the least of FP16
+        copy = convert_float_to_float16(copy, keep_io_types=True)
+    # It appends its casts, and a valid file has every node after those that it needs.
+    return onnx_ir.to_proto(TopologicalSortPass()(onnx_ir.from_proto(copy)).model)
+
+
+def _rounding(half: Any) -> Any:
+    """Return a network in FP16 as one in FP32 that rounds its weights, and each result, to FP16."""
+    import onnx
+
+    float16, float32 = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+    inferred = onnx.shape_inference.infer_shapes(half).graph
+    types = {each.name: each.type.tensor_type.elem_type for each in (*inferred.value_info, *inferred.input)}
+    types |= {each.name: each.data_type for each in half.graph.initializer}
+    copy = _copy(half)
+    del copy.graph.value_info[:]
+    constants = [each.t for node in copy.graph.node for each in node.attribute if each.HasField("t")]
+    for tensor in (*copy.graph.initializer, *constants):
+        if tensor.data_type == float16:
+            values = onnx.numpy_helper.to_array(tensor).astype("float32")
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+    nodes = []
+    for node in copy.graph.node:
+        nodes.append(node)
+        for each in node.attribute:
+            if each.name in {"to", "dtype"} and each.i == float16:
+                each.i = float32
+        taken = next((types[name] for name in node.input if name in types), 0)
+        for place, name in enumerate(node.output):
+            if types.setdefault(name, taken) != float16:
+                continue
+            node.output[place] = f"{name}:exact"
+            for to, given, result in ((float16, ":exact", ":rounded"), (float32, ":rounded", "")):
+                cast = onnx.helper.make_node("Cast", [f"{name}{given}"], [f"{name}{result}"], to=to)
+                nodes.append(cast)
+    del copy.graph.node[:]
+    copy.graph.node.extend(nodes)
+    return copy
+
+
+def _difference(
+    exact: Mapping[str, np.ndarray], half: Mapping[str, np.ndarray], *, scaled: bool
+) -> tuple[str, float]:
+    """Return the output with the largest difference, and that difference."""
+    found = {}
+    for name, value in exact.items():
+        scale = max(1.0, _largest(value)) if scaled else 1.0
+        found[name] = _largest(half[name] - value) / scale
+    return max(found.items(), key=lambda each: (each[1] != each[1], each[1]))
+
+
+def _largest(value: np.ndarray) -> float:
+    import numpy as np
+
+    return float(np.abs(value).max(initial=0))
+
+
+def _layer(network: Any, half: Any, inputs: Tensors) -> str:
+    """Return the first layer whose values FP16 cannot hold, or the one that adds the largest error."""
+    import numpy as np
+
+    exact, rounded = (_run(_session(_answering_all(each)), inputs) for each in (network, half))
+    errors: dict[str, float] = {}
+    worst, added = "", -1.0
+    for node in network.graph.node:
+        for name in exact.keys() & rounded.keys() & set(node.output):
+            counts = np.abs(exact[name]) < _MASKED
+            values, found = exact[name][counts], rounded[name][counts]
+            layer = f"{node.op_type} {node.name or name}"
+            if not np.isfinite(found).all():
+                return f"{layer}, whose values reach {_largest(values):.2g}"
+            errors[name] = _largest(found - values) / (_largest(values) or 1.0)
+            own = errors[name] - max((errors.get(each, 0.0) for each in node.input), default=0.0)
+            if own > added:
+                worst, added = layer, own
+    return worst
+
+
+def _answering_all(network: Any) -> Any:
+    """Return a network whose outputs are all its values."""
+    import onnx
+
+    copy, given = _copy(network), {each.name for each in network.graph.output}
+    values = [name for node in network.graph.node for name in node.output if name and name not in given]
+    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in values)
+    return copy
+
+
+def _session(network: Any) -> Any:
+    import onnxruntime  # type: ignore[import-untyped]
+
+    options = onnxruntime.SessionOptions()
+    # Optimizations would remove roundings.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    providers = ["CPUExecutionProvider"]
+    return onnxruntime.InferenceSession(network.SerializeToString(), options, providers=providers)
+
+
+def _run(session: Any, inputs: Tensors) -> dict[str, np.ndarray]:
+    """Return the numbers among the outputs, as FP32."""
+    import numpy as np
+
+    names = [each.name for each in session.get_outputs()]
+    wanted = {each.name for each in session.get_inputs()}
+    answers = session.run(names, {name: value for name, value in inputs.items() if name in wanted})
+    return {
+        name: value.astype(np.float32)
+        for name, value in zip(names, answers, strict=True)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+    }
+
+
+def _copy(network: Any) -> Any:
+    copy = type(network)()
+    copy.CopyFrom(network)
+    return copy
