@@ -15,7 +15,7 @@ from small_onnx import network_of
 from tests.reported import reported
 from triton_models.artifact.pbtxt import GPU_MEMORY, read_config
 from triton_models.base.errors import FleetError
-from triton_models.builds.build import build
+from triton_models.builds.build import CONFIG_HERE, build
 from triton_models.check.check import check_path
 from triton_models.spec import Instances, OnnxRuntime, PythonBackend, TensorRt
 
@@ -165,6 +165,26 @@ def test_options_of_a_backend_are_written_as_it_reads_them(backend, parameters, 
     backend.configure(config)
     assert {name: value.string_value for name, value in config.parameters.items()} == parameters
     assert config.optimization.graph.level == level
+
+
+@pytest.mark.parametrize(
+    ("options", "threads", "search", "rehearsed"),
+    [
+        ("OnnxRuntime()", "1", "1", None),
+        ("OnnxRuntime(intra_op_threads=4, convolution_search='exhaustive')", "4", "0", None),
+        ("OnnxRuntime(intra_op_threads=4), instances=Instances(kind='KIND_CPU')", "4", None, "4"),
+    ],
+)
+def test_a_session_on_a_gpu_has_one_thread_and_all_of_them_on_the_cpu_of_a_rehearsal(  # noqa: PLR0917
+    options, threads, search, rehearsed, declared, relu
+):
+    root = declared(relu.replace("OPTIONS", f"backend={options}"))
+    own = read_config(root / "m" / "config.pbtxt").parameters
+    assert own["intra_op_thread_count"].string_value == threads
+    assert (own["cudnn_conv_algo_search"].string_value or None) == search
+    here = root / "m" / CONFIG_HERE
+    left = read_config(here if here.exists() else root / "m" / "config.pbtxt").parameters
+    assert (left["intra_op_thread_count"].string_value or None) == rehearsed
 
 
 def test_onnx_runtime_loads_a_model_with_every_cpu_option_and_is_warmed_up(declared, relu, tmp_path):

@@ -160,11 +160,14 @@ def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Itera
 def _make_exported(
     network: torch.nn.Module, model: PyTorchNetwork, build: ModelDefinition, job: Job
 ) -> ModelConfig:
+    from triton_models.builds.export.fused import fuse
     from triton_models.builds.export.onnx import OPSET, export_network
 
     path = job.folder(model.name) / "model.onnx"
     plan = isinstance(model.backend, TensorRt)
     export_network(network, model, path, opset=job.release.plan_opset if plan else OPSET)
+    if isinstance(model.backend, OnnxRuntime):
+        fuse(path, model)
     signature = onnx_signature(path)
     _check_outputs(model, [each.name for each in signature.outputs], job)
     config = _configure_network(model, build, job, signature)
@@ -422,8 +425,8 @@ def _configure(
         # Each profile loads its kernels when it runs first. A stand-in has none.
         smaller = () if job.portable else [next(iter(each.values())) for each in profiles[1:]]
         warm = [each.max[0] + 1 for each in smaller]
-    if isinstance(backend, OnnxRuntime) and not job.cpu and job.release.switches_tf32:
-        backend.configure_cuda(config)
+    if isinstance(backend, OnnxRuntime) and not job.cpu and model.instances.kind != "KIND_CPU":
+        backend.configure_gpu(config, switches_tf32=job.release.switches_tf32)
     on_gpu = job.compiler is not None and not job.rehearsed
     if on_gpu and isinstance(backend, OnnxRuntime | LibTorch) and backend.precision == "tf32":
         job.precisions.append("tf32")

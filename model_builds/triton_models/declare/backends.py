@@ -25,6 +25,7 @@ from triton_models.facts.tensorrt import PLUGIN_RULE, SMALL_BATCH, Hardware, Pre
 # Values of optimization.graph.level. Without a level, all optimizations are on.
 _LEVELS = {"basic": -1, "extended": 1, "off": 2}
 _SEARCHES = {"exhaustive": 0, "heuristic": 1, "default": 2}
+THREADS = "intra_op_thread_count"
 _EXTENSIONS = {"next_power_of_two": 0, "same_as_requested": 1}
 
 
@@ -37,7 +38,8 @@ class OnnxRuntime:
     ```
 
     Attributes:
-        intra_op_threads: Threads within an operator on the CPU; by default one per core, for each model.
+        intra_op_threads: Threads within an operator on the CPU. By default one per core for a model on the
+            CPU, and one for a model on a GPU, where hundreds of models would start as many threads.
         inter_op_threads: Threads across operators, with parallel execution.
         execution: "parallel" runs branches of the graph at the same time on the CPU.
         graph_optimization: Fewer optimizations, for faster loading but slower requests.
@@ -45,8 +47,8 @@ class OnnxRuntime:
         memory_pattern: False if input shapes differ so much that planning memory in advance does not pay.
         arena_shrinkage: Arenas that are shrunk after each run, such as "cpu:0;gpu:0".
         device_initializers: True keeps weights out of the arena, which grows in powers of two.
-        convolution_search: The search for cuDNN's algorithm: "exhaustive" (the default) tries all of them on
-            the first request of each shape.
+        convolution_search: The search for cuDNN's algorithm, by default "heuristic". "exhaustive", the
+            backend's own, tries all of them on the first request of each shape.
         gpu_memory_limit: The limit of the CUDA arena in bytes.
         arena_extension: The growth of the CUDA arena. "same_as_requested" takes less memory if all shapes are
             equal, also the batch sizes. Otherwise the arena keeps a block for each shape that is larger than
@@ -79,13 +81,17 @@ class OnnxRuntime:
     backend: ClassVar[str] = "onnxruntime"
     LEAST: ClassVar[Mapping[str, int]] = {"intra_op_threads": 0, "inter_op_threads": 0, "gpu_memory_limit": 0}
 
-    def configure_cuda(self, config: Any) -> None:
-        """Write the options for a GPU and a release with `switches_tf32` into a ModelConfig.
+    def configure_gpu(self, config: Any, *, switches_tf32: bool) -> None:
+        """Write the defaults of a model on a GPU, and the switch for TF32 if the release has one.
 
-        The backend passes all options of this accelerator on, except those that `configure` writes.
+        The backend passes all options of the accelerator on, except those that `configure` writes.
         """
-        cuda = config.optimization.execution_accelerators.gpu_execution_accelerator.add(name="cuda")
-        cuda.parameters["use_tf32"] = str(int(self.precision == "tf32"))
+        threads = 1 if self.intra_op_threads is None else None
+        search = _SEARCHES["heuristic"] if self.convolution_search is None else None
+        _set_parameters(config, {THREADS: threads, "cudnn_conv_algo_search": search})
+        if switches_tf32:
+            cuda = config.optimization.execution_accelerators.gpu_execution_accelerator.add(name="cuda")
+            cuda.parameters["use_tf32"] = str(int(self.precision == "tf32"))
 
     def configure(self, config: Any) -> None:
         """Write the options that are not None into a ModelConfig.
@@ -98,7 +104,7 @@ class OnnxRuntime:
         _set_parameters(
             config,
             {
-                "intra_op_thread_count": self.intra_op_threads,
+                THREADS: self.intra_op_threads,
                 "inter_op_thread_count": self.inter_op_threads,
                 "execution_mode": None if self.execution is None else self.execution == "parallel",
                 "enable_mem_arena": self.cpu_arena,

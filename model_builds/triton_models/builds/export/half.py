@@ -8,23 +8,21 @@ close to what tensor cores do. Inputs and outputs keep their types: requests do 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.networks import NetworkTensor, onnx_signature, side_files
+from triton_models.artifact.networks import onnx_signature, side_files
 from triton_models.base.encoding import Tensors
-from triton_models.builds.derived import usual_sizes
+from triton_models.builds.export.compared import drawn, largest, run, session
 from triton_models.builds.export.onnx import LARGEST_BYTES, check_onnx, serialise
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import OnnxFile, PyTorchNetwork
-from triton_models.declare.tensors import NUMPY_TYPES
 
 if TYPE_CHECKING:
     import numpy as np
 
 _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
-_ROWS = 2
 _MASKED = 1e30  # attention adds such values to those that it ignores
 
 
@@ -51,9 +49,9 @@ def halve(path: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition) 
     examples = [each.first for each in build.examples()]
     requests = [each for each in examples if all(tensor.name in each for tensor in taken)]
     try:
-        exact, rounding = _session(network), _session(_rounding(half))
-        for inputs in requests or [_drawn(taken, model)]:
-            answers = (_run(each, inputs) for each in (exact, rounding))
+        exact, rounding = session(network), session(_rounding(half))
+        for inputs in requests or [drawn(taken, model)]:
+            answers = (run(each, inputs) for each in (exact, rounding))
             most, worst = _difference(*answers, scaled=not requests)
             if not worst <= allowed:
                 layer = _layer(network, _rounding(half), inputs)
@@ -65,30 +63,11 @@ def halve(path: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition) 
     return ""
 
 
-def _drawn(inputs: Sequence[NetworkTensor], model: PyTorchNetwork | OnnxFile) -> Tensors:
-    """Return inputs from the normal distribution; integers alternate between 0 and 1, valid as tokens."""
-    import numpy as np
-
-    random, sizes, drawn = np.random.default_rng(seed=0), usual_sizes(model), {}
-    for tensor in inputs:
-        usual = [*([_ROWS] if model.max_batch_size else ()), *sizes.get(tensor.name, ())]
-        shape = [
-            size if isinstance(size, int) else next(iter(usual[axis : axis + 1]), _ROWS)
-            for axis, size in enumerate(tensor.dims or ())
-        ]
-        dtype = np.dtype(NUMPY_TYPES.get(tensor.data_type.removeprefix("TYPE_"), "object"))
-        values = random.standard_normal(shape) if dtype.kind == "f" else np.arange(np.prod(shape)) % 2
-        drawn[tensor.name] = values.reshape(shape).astype(dtype)
-    return drawn
-
-
 def to_fp16(network: Any) -> Any:
     """Return a network with FP16 weights and arithmetic, except for operators that have none."""
     import onnx_ir
     from onnx_ir.passes.common import TopologicalSortPass
-    from onnxruntime.transformers.float16 import (  # type: ignore[import-untyped]
-        convert_float_to_float16,
-    )
+    from onnxruntime.transformers.float16 import convert_float_to_float16  # type: ignore[import-untyped]
 
     copy = _copy(network)
     with warnings.catch_warnings():
@@ -138,22 +117,16 @@ def _difference(
     """Return the output with the largest difference, and that difference."""
     found = {}
     for name, value in exact.items():
-        scale = max(1.0, _largest(value)) if scaled else 1.0
-        found[name] = _largest(half[name] - value) / scale
+        scale = max(1.0, largest(value)) if scaled else 1.0
+        found[name] = largest(half[name] - value) / scale
     return max(found.items(), key=lambda each: (each[1] != each[1], each[1]))
-
-
-def _largest(value: np.ndarray) -> float:
-    import numpy as np
-
-    return float(np.abs(value).max(initial=0))
 
 
 def _layer(network: Any, half: Any, inputs: Tensors) -> str:
     """Return the first layer whose values FP16 cannot hold, or the one that adds the largest error."""
     import numpy as np
 
-    exact, rounded = (_run(_session(_answering_all(each)), inputs) for each in (network, half))
+    exact, rounded = (run(session(_answering_all(each)), inputs) for each in (network, half))
     errors: dict[str, float] = {}
     worst, added = "", -1.0
     for node in network.graph.node:
@@ -162,8 +135,8 @@ def _layer(network: Any, half: Any, inputs: Tensors) -> str:
             values, found = exact[name][counts], rounded[name][counts]
             layer = f"{node.op_type} {node.name or name}"
             if not np.isfinite(found).all():
-                return f"{layer}, whose values reach {_largest(values):.2g}"
-            errors[name] = _largest(found - values) / (_largest(values) or 1.0)
+                return f"{layer}, whose values reach {largest(values):.2g}"
+            errors[name] = largest(found - values) / (largest(values) or 1.0)
             own = errors[name] - max((errors.get(each, 0.0) for each in node.input), default=0.0)
             if own > added:
                 worst, added = layer, own
@@ -178,31 +151,6 @@ def _answering_all(network: Any) -> Any:
     values = [name for node in network.graph.node for name in node.output if name and name not in given]
     copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in values)
     return copy
-
-
-def _session(network: Any) -> Any:
-    import onnxruntime  # type: ignore[import-untyped]
-
-    options = onnxruntime.SessionOptions()
-    # Optimizations would remove roundings.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    providers = ["CPUExecutionProvider"]
-    return onnxruntime.InferenceSession(network.SerializeToString(), options, providers=providers)
-
-
-def _run(session: Any, inputs: Tensors) -> dict[str, np.ndarray]:
-    """Return the numbers among the outputs, as FP32."""
-    import numpy as np
-
-    names = [each.name for each in session.get_outputs()]
-    wanted = {each.name for each in session.get_inputs()}
-    answers = session.run(names, {name: value for name, value in inputs.items() if name in wanted})
-    return {
-        name: value.astype(np.float32)
-        for name, value in zip(names, answers, strict=True)
-        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
-    }
 
 
 def _copy(network: Any) -> Any:

@@ -1,0 +1,90 @@
+"""Fused attention for ONNX Runtime: an encoder's attention, normalization or activation as one operator.
+
+These are the operators of ONNX Runtime's own transformer optimizer, which finds no attention in what
+PyTorch's exporter writes now; onnxscript's does. It adds the mask to the scores, which ONNX Runtime before
+1.20 refuses unless each head has a copy. The mask of the request replaces that sum.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from triton_models.artifact.networks import onnx_signature
+from triton_models.base.encoding import Tensors
+from triton_models.builds.export.compared import drawn, largest, run, session
+from triton_models.builds.export.onnx import LARGEST_BYTES, check_onnx, serialise
+from triton_models.declare.models import OnnxFile, PyTorchNetwork
+
+_DOMAIN = "com.microsoft"
+_MASK, _SUM = 3, 5  # places of Attention's inputs
+# Of ONNX Runtime 1.16, which the oldest release has, and newer.
+_KNOWN = frozenset({"Attention", "SkipLayerNormalization", "BiasGelu", "Gelu", "FusedMatMul"})
+_EQUAL = 1e-3
+
+
+def fuse(path: Path, model: PyTorchNetwork | OnnxFile) -> int:
+    """Fuse the attentions of a network in place, if all can be, and its answers to drawn inputs stay equal.
+
+    Returns:
+        How many attentions are fused.
+    """
+    import onnx
+    import onnx_ir
+    from onnxscript.rewriter.ort_fusions import optimize_for_ort
+
+    network = onnx.load(str(path))
+    if not any(node.op_type == "Softmax" for node in network.graph.node):
+        return 0
+    rewritten, count = optimize_for_ort(onnx_ir.from_proto(network))
+    fused = onnx_ir.to_proto(rewritten)
+    own = {node.op_type for node in fused.graph.node if node.domain == _DOMAIN}
+    attentions = [node for node in fused.graph.node if node.op_type == "Attention"]
+    if not attentions or len(attentions) != count["sdpa"] or not own <= _KNOWN:
+        return 0
+    requests = drawn(onnx_signature(path).inputs, model)
+    answers = run(session(network), requests)
+    adds = any(len(each.input) > _SUM for each in attentions)
+    for mask in _may_be_masks(requests) if adds else [""]:
+        masked = _finished(_masked(fused, mask) if mask else fused)
+        found = run(session(masked), requests)
+        scaled = (largest(found[name] - each) / max(1.0, largest(each)) for name, each in answers.items())
+        if all(difference <= _EQUAL for difference in scaled):
+            path.write_bytes(serialise(masked))
+            check_onnx(path)
+            return len(attentions)
+    return 0
+
+
+def _may_be_masks(requests: Tensors) -> list[str]:
+    """Return the inputs that may be the mask of every attention: a number for each token of each text."""
+    tokens = len(("batch", "tokens"))
+    return [name for name, each in requests.items() if each.ndim == tokens and each.dtype.kind in "iub"]
+
+
+def _masked(fused: Any, mask: str) -> Any:
+    """Return the network with an input as the mask of its attentions, not what they add to the scores."""
+    import onnx
+
+    copy = type(fused)()
+    copy.CopyFrom(fused)
+    for node in copy.graph.node:
+        if node.op_type == "Attention":
+            del node.input[_MASK:]
+            node.input.append(f"{mask}:mask")
+    cast = onnx.helper.make_node("Cast", [mask], [f"{mask}:mask"], to=onnx.TensorProto.INT32)
+    copy.graph.node.insert(0, cast)
+    return copy
+
+
+def _finished(fused: Any) -> Any:
+    """Return the network without what is unused, also of its operators, and with packed weights."""
+    from onnxscript import optimizer
+
+    finished = optimizer.optimize(fused, output_size_limit=LARGEST_BYTES)
+    used = {name for node in finished.graph.node for name in node.input}
+    used |= {each.name for each in finished.graph.output}
+    for node in finished.graph.node:
+        while len(node.output) > 1 and node.output[-1] not in used:
+            node.output.pop()
+    return finished
