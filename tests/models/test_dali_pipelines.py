@@ -11,9 +11,11 @@ import pytest
 from tests.reported import refused
 from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.build import build
+from triton_models.builds.export.dali import threads as threads_for
 from triton_models.check.check import check_path
 from triton_models.declare.requires import IMAGE_MODULES, missing
 from triton_models.facts.dali import dali_version
+from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import release
 from triton_models.spec import load_build
 
@@ -80,6 +82,19 @@ def test_a_pipeline_becomes_model_dali_with_its_tensors_and_threads(images, mode
     content = (root / "images" / "1" / "model.dali").read_bytes()
     for elsewhere in (b"_origin_stack_", b"build.py", b"\x05mixed"):
         assert elsewhere not in content
+
+
+@needs_dali
+@pytest.mark.parametrize("batching", ["None", "DynamicBatching()"])
+def test_requests_are_joined_whatever_the_lengths_of_their_files(batching, images, models, tmp_path):
+    images.write_text(DECLARATION.replace("max_batch_size=8,", f"max_batch_size=8, batching={batching},"))
+    (given,) = read_config(build("images", output=tmp_path, models=models) / "images" / "config.pbtxt").input
+    assert given.allow_ragged_batch is (batching != "None")
+
+
+@pytest.mark.parametrize(("gpu", "threads"), [(None, 4), ("T4", 4), ("V100", 8), ("H100", 8)])
+def test_threads_are_those_of_the_smallest_instance_with_the_gpu(gpu, threads):
+    assert threads_for(gpu and gpu_named(gpu)) == threads
 
 
 @needs_dali

@@ -107,13 +107,14 @@ def test_requests_that_wait_together_run_as_one_batch_and_get_their_own_rows(ser
             assert list(pool.map(lambda each, name=name: server.ask(name, each), rows)) == expected
 
 
-def test_a_request_that_fails_gets_an_error_and_the_next_one_an_answer(server):
-    files = {**onnx_model(2.0, extra=CPU_CONFIG), "scaling/1/model.onnx": scaling_onnx(2.0, columns=3)}
-    name = server.serve(files)
-    refused = server.invoke(name, [[1, 2, 3, 4]])
-    assert refused.status == 400
-    assert "onnx runtime error" in refused.text
-    assert server.ask(name, [[1, 2, 3]]) == [[2, 4, 6]]
+def test_requests_that_fail_together_get_an_error_each_and_the_next_ones_an_answer(server):
+    files = onnx_model(2.0, extra=WAIT_FOR_SIX, batch=6)
+    name = server.serve({**files, "scaling/1/model.onnx": scaling_onnx(2.0, columns=3)})
+    with ThreadPoolExecutor(2) as pool:
+        for refused in pool.map(lambda _: server.invoke(name, [[1, 2, 3, 4]] * 3), range(2)):
+            assert refused.status == 400
+            assert "onnx runtime error" in refused.text
+    assert server.ask(name, [[1, 2, 3]] * 6) == [[2, 4, 6]] * 6
 
 
 def test_text_passes_through_a_model(server):

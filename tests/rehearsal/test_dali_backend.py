@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.rehearsal.model_server import contract_of
 from triton_models.client import decode, encode
 from triton_models.declare.requires import missing
+from triton_models.spec import models_folder
 from triton_rehearsal.triton.contract import MultiModelContract
 
 pytestmark = pytest.mark.story
@@ -73,6 +76,57 @@ def test_a_pipeline_made_for_another_batch_runs_with_that_of_the_configuration(c
         model_id=name, target_model=name, body=body, headers={"Content-Type": content_type}
     )
     np.testing.assert_array_equal(decode(answer.body, answer.headers["content-type"])["Y"], rows / 2)
+
+
+def decoding() -> bytes:
+    """Return a serialized pipeline that decodes images."""
+    from nvidia.dali import fn, pipeline_def, types
+
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def pipeline():
+        encoded = fn.external_source(name="X", device="cpu", dtype=types.UINT8, ndim=1)
+        return fn.resize(fn.decoders.image(encoded, device="cpu"), resize_x=8, resize_y=8)
+
+    return pipeline().serialize()
+
+
+JOINED = """
+name: "halves"
+backend: "dali"
+max_batch_size: 4
+input { name: "X" data_type: TYPE_UINT8 dims: [-1] allow_ragged_batch: true }
+output { name: "Y" data_type: TYPE_UINT8 dims: [8, 8, 3] }
+dynamic_batching { preferred_batch_size: [2] max_queue_delay_microseconds: 60000000 }
+instance_group { count: 1 kind: KIND_CPU }
+"""
+
+
+@needs_dali
+def test_files_of_two_lengths_are_decoded_together_and_one_that_is_none_fails_both(contract, model):
+    import numpy as np
+
+    (model / "config.pbtxt").write_text(JOINED)
+    (model / "1" / "model.dali").write_bytes(decoding())
+    name, _ = load(contract, model)
+
+    def invoke(*files: bytes) -> list[Any]:
+        def one(file: bytes) -> Any:
+            row = np.frombuffer(file, np.uint8)[np.newaxis]
+            body, content_type = encode({"X": row}, outputs=None, content="binary", where="a request")
+            headers = {"Content-Type": content_type}
+            return contract.invoke(model_id=name, target_model=name, body=body, headers=headers)
+
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(one, files))
+
+    images = [
+        (models_folder() / "dali_inception" / "images" / f"{each}.jpg").read_bytes()
+        for each in ("landscape", "grey")
+    ]
+    landscape, grey = (decode(each.body, each.headers["content-type"])["Y"] for each in invoke(*images))
+    assert landscape.std(axis=-1).max() > 0 == grey.std(axis=-1).max()
+    assert [each.ok for each in invoke(images[0], b"no image")] == [False, False]
+    assert [each.ok for each in invoke(*images)] == [True, True]
 
 
 CODE = """

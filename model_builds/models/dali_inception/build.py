@@ -19,6 +19,10 @@ copy on the hub and torchvision's weights are for 1000 classes, and are refused.
 in slim's training; the post's mean and deviation are those of torchvision. Without INCEPTION_WEIGHTS, the
 network is untrained, with the same seeded weights everywhere.
 
+Put inception_labels.txt next to this file, a name for each of the 1001 classes, and requests with Triton's
+parameter `classification` get names. Each request is decoded by itself: joined with others, a file that is no
+image would fail all of them.
+
 Other forms:
 
     fleet build dali_inception:tensorrt      the network as a TensorRT plan
@@ -35,7 +39,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_models.spec import (
-    Dali,
     DaliPipeline,
     DynamicBatching,
     Ensemble,
@@ -66,6 +69,8 @@ GRAPH = weights_at(
 SIZE = 299
 MAX_BATCH = 256
 SOFTMAX = "InceptionV3/Predictions/Softmax"
+NAMES = "inception_labels.txt"
+LABELS = {SOFTMAX: NAMES} if Path(__file__).with_name(NAMES).exists() else {}
 
 ENCODED = Tensor("DALI_INPUT_0", "UINT8", [-1])
 IMAGE = Tensor("DALI_OUTPUT_0", "FP32", [SIZE, SIZE, 3])
@@ -134,8 +139,6 @@ def images_of(name: str) -> DaliPipeline:
         inputs=[ENCODED],
         outputs=[IMAGE],
         max_batch_size=MAX_BATCH,
-        # The post has 12, for 16 cores; the smallest GPU instances have 4 cores.
-        backend=Dali(num_threads=4),
     )
 
 
@@ -146,6 +149,7 @@ def pytorch(name: str, backend: OnnxRuntime | TensorRt, *, max_batch: int) -> Py
         network=network,
         inputs=[Tensor("input", "FP32", IMAGE.dims)],
         outputs=[SOFTMAX],
+        labels=LABELS,
         backend=backend,
         max_batch_size=max_batch,
         # A plan of 32 images is small enough for a second instance, which copies while the other computes.
@@ -205,6 +209,7 @@ FORMS = {
             name="dali_inception_tensorflow_network",
             inputs=[Tensor("input", "FP32", IMAGE.dims)],
             outputs=[Tensor(SOFTMAX, "FP32", [1001])],
+            labels=LABELS,
             max_batch_size=MAX_BATCH,
             batching=DynamicBatching(max_delay_us=500),
         ),

@@ -34,7 +34,6 @@ from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
 from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
-from triton_models.declare.backends import THREADS
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.reading import blame, fix_of, folder_of, load_build, load_builds, place_of
 from triton_models.declare.weights import RandomWeights
@@ -255,11 +254,7 @@ def configure_for_rehearsal(root: Path, *, cpu: bool = False) -> Iterator[tuple[
         if other.exists():
             continue
         notes = [*(() if cpu else _without_gpu(config)), *_with_an_older_platform(config)]
-        if not cpu and all(
-            each.kind != schema().ModelInstanceGroup.KIND_CPU for each in config.instance_group
-        ):
-            config.parameters.pop(THREADS, None)  # one thread is enough next to a GPU
-        if config != read_config(path):
+        if notes:
             other.parent.mkdir(exist_ok=True)
             write_config(config, other)
         yield from ((path.parent.name, note) for note in notes)

@@ -242,9 +242,11 @@ def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig
 
 
 def _make_dali(model: DaliPipeline, build: ModelDefinition, job: Job) -> ModelConfig:
-    from triton_models.builds.export.dali import make_pipeline
+    from triton_models.builds.export.dali import make_pipeline, threads
 
     make_pipeline(model, job.folder(model.name) / "model.dali", job)
+    if model.backend.num_threads is None:
+        model = replace(model, backend=replace(model.backend, num_threads=threads(job.gpu)))
     return _configure(model, build, job, tensors=(model.inputs, model.outputs))
 
 
@@ -414,6 +416,9 @@ def _configure(
         batching=model.batching,
         parameters=parameters,
     )
+    if isinstance(model, DaliPipeline) and model.batching is not None:
+        for each in config.input:
+            each.allow_ragged_batch = -1 in each.dims
     if model.instances.gpu_memory_mb is not None:
         config.parameters[GPU_MEMORY].string_value = str(model.instances.gpu_memory_mb)
     backend = OnnxRuntime() if job.cpu and isinstance(model.backend, TensorRt) else model.backend

@@ -25,7 +25,6 @@ from triton_models.facts.tensorrt import PLUGIN_RULE, SMALL_BATCH, Hardware, Pre
 # Values of optimization.graph.level. Without a level, all optimizations are on.
 _LEVELS = {"basic": -1, "extended": 1, "off": 2}
 _SEARCHES = {"exhaustive": 0, "heuristic": 1, "default": 2}
-THREADS = "intra_op_thread_count"
 _EXTENSIONS = {"next_power_of_two": 0, "same_as_requested": 1}
 
 
@@ -88,7 +87,7 @@ class OnnxRuntime:
         """
         threads = 1 if self.intra_op_threads is None else None
         search = _SEARCHES["heuristic"] if self.convolution_search is None else None
-        _set_parameters(config, {THREADS: threads, "cudnn_conv_algo_search": search})
+        _set_parameters(config, {"intra_op_thread_count": threads, "cudnn_conv_algo_search": search})
         if switches_tf32:
             cuda = config.optimization.execution_accelerators.gpu_execution_accelerator.add(name="cuda")
             cuda.parameters["use_tf32"] = str(int(self.precision == "tf32"))
@@ -104,7 +103,7 @@ class OnnxRuntime:
         _set_parameters(
             config,
             {
-                THREADS: self.intra_op_threads,
+                "intra_op_thread_count": self.intra_op_threads,
                 "inter_op_thread_count": self.inter_op_threads,
                 "execution_mode": None if self.execution is None else self.execution == "parallel",
                 "enable_mem_arena": self.cpu_arena,
@@ -421,11 +420,13 @@ class Dali:
     ```
 
     Attributes:
-        num_threads: CPU threads per model instance. They exist as long as the model is loaded, even if it is
-            idle, so use few threads for many models on a machine.
+        num_threads: CPU threads per model instance. By default the vCPUs of a GPU of the smallest instance
+            type that has it, at most 8, and 4 for CPUs: on an H200, 4 threads decoded 2.3 times as many as
+            one, and 8 threads 2.6. They exist as long as the model is loaded, even if it is idle, so use few
+            threads for many models on a machine.
     """
 
-    num_threads: int = 4
+    num_threads: int | None = None
 
     backend: ClassVar[str] = "dali"
     LEAST: ClassVar[Mapping[str, int]] = {"num_threads": 1}

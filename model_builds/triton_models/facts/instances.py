@@ -197,6 +197,11 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = MappingProxyType(
 )
 
 
+def least_vcpus(gpu: Gpu) -> int:
+    """Return the vCPUs for each GPU of the smallest instance type that has it."""
+    return min(each.vcpus // each.gpu_count for each in INSTANCE_TYPES.values() if each.gpu == gpu)
+
+
 def gpu(name: str) -> Gpu:
     """Return the GPU model with that name.
 

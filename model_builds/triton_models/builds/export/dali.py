@@ -17,12 +17,14 @@ from triton_models.builds.job import Job
 from triton_models.declare.models import DaliPipeline
 from triton_models.declare.requires import IMAGE_MODULES, IMAGE_MODULES_SINCE, brings, check_requires
 from triton_models.facts.dali import dali_version, version_numbers
+from triton_models.facts.instances import Gpu, least_vcpus
 from triton_models.facts.releases import Release
 
 if TYPE_CHECKING:
     from triton_models.declare.declaration import Tensors
 
 _MODULE = "nvidia.dali"
+_THREADS, _MOST_THREADS = 4, 8
 _GPU = 0  # Triton overrides the device, the batch size and the threads when it serves
 
 
@@ -57,6 +59,11 @@ def make_pipeline(model: DaliPipeline, path: Path, job: Job) -> None:
     path.write_bytes(content)
 
 
+def threads(gpu: Gpu | None) -> int:
+    """Return how many threads decode for a GPU, or without one."""
+    return min(least_vcpus(gpu), _MOST_THREADS) if gpu else _THREADS
+
+
 def run_pipeline(model: DaliPipeline, inputs: Tensors) -> Tensors:
     """Run a batch through a pipeline on the CPU.
 
@@ -80,7 +87,7 @@ def run_pipeline(model: DaliPipeline, inputs: Tensors) -> Tensors:
 def _defined(model: DaliPipeline, *, on_gpu: bool, batch: int | None = None) -> Any:
     define = _imported().pipeline_def(
         batch_size=batch or model.max_batch_size,
-        num_threads=model.backend.num_threads,
+        num_threads=model.backend.num_threads or _THREADS,
         device_id=_GPU if on_gpu else None,
     )
     return define(model.pipeline)("mixed" if on_gpu else "cpu")

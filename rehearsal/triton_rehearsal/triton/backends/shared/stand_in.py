@@ -129,8 +129,9 @@ class BatchedModel(StandIn):
             try:
                 answers = self._run(chosen)
             except Exception as error:  # noqa: BLE001  any exception belongs to these requests
-                failure = pb_utils.TritonError(f"{self.runtime} error: {error}")
-                answers = [pb_utils.InferenceResponse(error=failure) for _ in chosen]
+                said = f"{self.runtime} error: {error}"
+                # Each has an error of its own: the server ends when two responses release the same.
+                answers = [pb_utils.InferenceResponse(error=pb_utils.TritonError(said)) for _ in chosen]
             for index, answer in zip(members, answers, strict=True):
                 responses[index] = answer
         return responses
