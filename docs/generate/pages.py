@@ -212,10 +212,10 @@ def floors() -> str:
 def _measured(record: Mapping[str, Any]) -> str:
     """Return the table of one record: for each network and batch, milliseconds and multiples of the floor."""
     forms = list(dict.fromkeys(form for each in record["networks"] for form in each["median_ms"]))
+    driver = f"Driver {record['driver']}, " if record["driver"] else ""
     lines = [
         f"\n## {record['card']}",
-        f"\nDriver {record['driver']}, {record['date']}: {record['with']}. Times in ms, then "
-        "their multiple of the floor.\n",
+        f"\n{driver}{record['date']}: {record['with']}. Times in ms, then their multiple of the floor.\n",
         f"| network | batch | {' | '.join(forms)} |",
         "|" + "---|" * (2 + len(forms)),
     ]

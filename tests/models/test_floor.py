@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from triton_models.base.errors import FleetError
+from triton_models.builds.build import build
 from triton_models.builds.floor import NetworkCost, network_cost
 from triton_models.cli.main import main
 from triton_models.facts.gpu_peaks import PEAKS
@@ -67,7 +68,7 @@ def cost(
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [numpy_helper.from_array(value, name) for name, value in (weights or {}).items()],
     )
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    opsets = [helper.make_opsetid(*each) for each in (("", 18), ("own", 1), ("com.microsoft", 1))]
     path = folder / "1" / "model.onnx"
     path.parent.mkdir(exist_ok=True)
     onnx.save(helper.make_model(graph, ir_version=8, opset_imports=opsets), path)
@@ -135,6 +136,31 @@ def test_a_table_counts_once_however_often_its_rows_are_read_and_fully_where_a_p
 def test_an_operator_without_a_rule_is_named(tmp_path):
     nodes = [helper.make_node("Det", ["x"], ["h"]), helper.make_node("Relu", ["h"], ["y"])]
     assert cost(tmp_path, nodes, {"x": [8, 3, 3]}).uncounted == {"Det": 1}
+
+
+def test_a_fused_attention_counts_as_its_products(tmp_path):
+    inputs, weights = {"x": [2, 6, 8]}, {"w": floats(8, 24), "b": floats(24)}
+    fused = helper.make_node("Attention", ["x", "w", "b"], ["h"], domain="com.microsoft", num_heads=2)
+    after = helper.make_node("BiasGelu", ["h", "bias"], ["y"], domain="com.microsoft")
+    found = cost(tmp_path, [fused, after], inputs, weights={**weights, "bias": floats(8)})
+    assert found.operations == 2 * 2 * 6 * 8 * 24 + 2 * (2 * 2 * 6 * 6 * 8)
+    assert (found.between, dict(found.uncounted)) == (2 * 6 * 8, {})
+
+
+def test_an_operator_that_nobody_knows_is_an_error_that_names_its_value(tmp_path):
+    nodes = [helper.make_node("Mine", ["x"], ["h"], domain="own"), helper.make_node("Relu", ["h"], ["y"])]
+    with pytest.raises(FleetError, match="the shape of 'h' cannot be derived"):
+        cost(tmp_path, nodes, {"x": [2, 6]})
+
+
+def test_a_build_records_what_one_row_and_a_large_batch_of_each_network_cost(declare, models, tmp_path):
+    declare("matrix", declaration=MATRIX)
+    root = build("matrix", models=models, output=tmp_path / "out")
+    recorded = json.loads((root / "build.json").read_text())["networks"]["matrix"]
+    assert [(each["batch"], each["operations"]) for each in recorded] == [
+        (1, 2 * 512 * 1024),
+        (8, 8 * 2 * 512 * 1024),
+    ]
 
 
 def test_a_network_whose_shapes_depend_on_its_data_has_no_floor(tmp_path):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from tests.models import gpu_machine
 from tests.rehearsal.aws_for_hosting import moto_aws
 from triton_models.artifact.pack.pack import pack
 from triton_models.base.errors import FleetError
@@ -116,6 +118,60 @@ def test_an_unknown_form_and_a_missing_repository_are_reported_before_anything_i
     assert "did you mean again?" in capsys.readouterr().err
     assert main(["compare", "double:again", "--models", str(models), "--endpoint", "any"]) == 1
     assert "[repository-url]" in capsys.readouterr().err
+
+
+NETWORK = """
+from triton_models.spec import Example, ModelDefinition, OnnxRuntime, PyTorchNetwork, Tensor
+
+def network():
+    import torch
+    return torch.nn.Linear(512, 1024)
+
+def examples():
+    import numpy as np
+    return [Example(name="ones", inputs={"X": np.ones((4, 512), np.float32)})]
+
+BUILD = ModelDefinition(
+    name="matrix", description="a matrix", output="Y", examples=examples,
+    models=[PyTorchNetwork(
+        name="matrix", network=network, inputs=[Tensor("X", "FP32", [512])], outputs=["Y"], max_batch_size=8,
+        backend=OnnxRuntime(precision="fp32"),
+    )],
+)
+"""
+
+
+@pytest.fixture
+def matrix(tmp_path) -> Path:
+    """A folder of model builds with one network."""
+    (tmp_path / "declared" / "matrix").mkdir(parents=True)
+    (tmp_path / "declared" / "matrix" / "build.py").write_text(NETWORK)
+    return tmp_path / "declared"
+
+
+def test_on_the_gpu_of_a_triton_image_a_network_is_measured_and_recorded_as_multiples_of_its_floor(
+    matrix, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "bin").mkdir()
+    gpu_machine.install(tmp_path / "bin", log=tmp_path / "log", gpus=("NVIDIA A10G, 550.163.01",))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", "25.09")
+    given = ["compare", "matrix", "--models", str(matrix), "--gpu", "A10G", "--requests", "3", "--json"]
+    assert main([*given, "--record", str(tmp_path / "a10g.json")]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["models"]
+    assert found["times_floor"] == pytest.approx(found["p50_ms"] / found["floor_ms"], rel=0.2)
+    assert found["larger"] == "bytes"
+    recorded = json.loads((tmp_path / "a10g.json").read_text())
+    assert (recorded["gpu"], recorded["driver"], recorded["release"]) == ("A10G", "550.163.01", "25.09")
+    (network,) = recorded["networks"]
+    assert (network["batch"], network["operations"]) == (4, 4 * 2 * 512 * 1024)
+    assert network["median_ms"] == {"onnxruntime fp32": found["p50_ms"]}
+
+
+def test_without_a_gpu_nothing_is_recorded(matrix, tmp_path, capsys):
+    given = ["compare", "matrix", "--models", str(matrix), "--gpu", "A10G", "--json"]
+    assert main([*given, "--record", str(tmp_path / "a10g.json")]) == 1
+    assert [each["rule"] for each in json.loads(capsys.readouterr().out)["error"]] == ["compare-record"]
 
 
 def test_an_endpoint_is_measured_with_what_its_repository_holds(models, tmp_path, monkeypatch, capsys):

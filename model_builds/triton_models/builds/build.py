@@ -236,6 +236,7 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
         **({"plans": dict(sorted(job.plans.items()))} if job.plans else {}),
         "sources": dict(sorted(job.sources.items())),
         **request,
+        **({"networks": dict(sorted(job.networks.items()))} if job.networks else {}),
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),
         **({CUSTOM_IMAGE_ADDS: added} if added else {}),

@@ -6,6 +6,7 @@ kernels that are too small for the GPU, values that are written and read between
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import tempfile
@@ -59,6 +60,15 @@ class NetworkCost:
     between: int
     ends: int
     uncounted: Mapping[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON-ready data."""
+        counts = {name: getattr(self, name) for name in ("batch", "weights", "between", "ends")}
+        return {
+            **counts,
+            "operations": int(self.operations),
+            **({"uncounted": dict(self.uncounted)} if self.uncounted else {}),
+        }
 
     def floor(self, peaks: Peaks, precision: Precision) -> Floor:
         """Return the floor on a GPU in a precision."""
@@ -123,7 +133,27 @@ class NetworkFloor:
     floors: Sequence[Floor]
 
 
-def floors_of(declaration: ModelDefinition, peaks: Peaks) -> list[NetworkFloor]:
+def costs_of(
+    path: Path,
+    model: PyTorchNetwork | OnnxFile,
+    declaration: ModelDefinition,
+    *,
+    batches: Sequence[int] = BATCHES,
+) -> list[NetworkCost]:
+    """Return what batches of a network cost whose ONNX file exists, up to its largest.
+
+    Raises:
+        FleetError: The shapes of the network cannot be derived.
+    """
+    return [
+        network_cost(path, shapes, batch=batch)
+        for batch, shapes in _batches(model, declaration, onnx_signature(path), batches)
+    ]
+
+
+def floors_of(
+    declaration: ModelDefinition, peaks: Peaks, *, batches: Sequence[int] = BATCHES
+) -> list[NetworkFloor]:
     """Return the floors of a declaration's networks: those of PyTorch, exported here, and ONNX files.
 
     Other models have none: Python, DALI, forests and TensorFlow's graphs.
@@ -138,10 +168,7 @@ def floors_of(declaration: ModelDefinition, peaks: Peaks) -> list[NetworkFloor]:
             continue
         with tempfile.TemporaryDirectory(prefix="fleet-floor-") as folder:
             path = _as_onnx(model, declaration, Path(folder))
-            costs = [
-                network_cost(path, shapes, batch=batch)
-                for batch, shapes in _batches(model, declaration, onnx_signature(path))
-            ]
+            costs = costs_of(path, model, declaration, batches=batches)
         precision = declaration.precision(model)
         floors = [each.floor(peaks, precision) for each in costs]
         found.append(NetworkFloor(model=model.name, precision=precision, costs=costs, floors=floors))
@@ -163,14 +190,17 @@ def _as_onnx(model: PyTorchNetwork | OnnxFile, declaration: ModelDefinition, fol
 
 
 def _batches(
-    model: PyTorchNetwork | OnnxFile, declaration: ModelDefinition, signature: Signature
+    model: PyTorchNetwork | OnnxFile,
+    declaration: ModelDefinition,
+    signature: Signature,
+    batches: Sequence[int],
 ) -> Iterator[tuple[int, dict[str, Shape]]]:
     """Yield each batch size, with the shapes of the inputs."""
     usual = usual_sizes(model)
     example = next(iter(declaration.examples()), None)
     first = example.first if example else {}
     skipped = 1 if model.max_batch_size else 0
-    for batch in [each for each in BATCHES if each <= max(1, model.max_batch_size)]:
+    for batch in [each for each in batches if each <= max(1, model.max_batch_size)]:
         shapes: dict[str, Shape] = {}
         for tensor in signature.inputs:
             known = usual.get(tensor.name)
@@ -211,10 +241,12 @@ def network_cost(path: Path, shapes: Mapping[str, Shape], *, batch: int = 1) -> 
 
     operations, uncounted = 0.0, dict[str, int]()
     for node in graph.node:
-        standard = node.domain in {"", "ai.onnx"}
-        if standard and node.op_type in _RULES:
-            operations += _RULES[node.op_type](node, shape)
-        elif not standard or node.op_type not in _ONLY_BYTES:
+        if unknown := [name for name in node.output if name and name not in known]:
+            raise _unknown(unknown[0], path)
+        rules, moving = (_RULES, _ONLY_BYTES) if node.domain in _STANDARD else (_FUSED, _FUSED_BYTES)
+        if node.op_type in rules:
+            operations += rules[node.op_type](node, shape)
+        elif node.op_type not in moving:
             uncounted[node.op_type] = uncounted.get(node.op_type, 0) + 1
     made = {name for node in graph.node for name in node.output if name}
     weights = [each.name for each in graph.input if each.name not in inputs]
@@ -255,7 +287,14 @@ def _with_shapes(path: Path, shapes: Mapping[str, Shape]) -> Any:
         folded = optimizer.optimize(
             model, onnx_shape_inference=True, input_size_limit=_SMALL, output_size_limit=4 * _SMALL
         )
-    return onnx.shape_inference.infer_shapes(folded, data_prop=True).graph
+    inferred = onnx.shape_inference.infer_shapes(folded, data_prop=True)
+    if all(node.domain in _STANDARD for node in inferred.graph.node):
+        return inferred.graph
+    from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference  # type: ignore[import-untyped]
+
+    with contextlib.suppress(Exception):  # of an operator that it does not know: the shapes stay unknown
+        inferred = SymbolicShapeInference.infer_shapes(inferred, auto_merge=True)
+    return inferred.graph
 
 
 def _dims(value: Any) -> Shape | None:
@@ -292,7 +331,7 @@ def _unknown(name: str, path: Path) -> Exception:
         where=f"the network {path.parent.parent.name!r}",
         why="its arithmetic and its bytes follow from the shapes of its values",
         fix="give every open size a DynamicDim with opt=, or a profile; a network whose sizes depend on its "
-        "data, or on operators that are not ONNX's own, has no floor",
+        "data, or on operators that neither ONNX nor ONNX Runtime has, has no floor",
     )
 
 
@@ -350,6 +389,33 @@ _RULES: Mapping[str, Callable[[Any, Shapes], float]] = MappingProxyType(
         "RNN": _recurrent,
         "Attention": _attention,
     }
+)
+
+_STANDARD = frozenset({"", "ai.onnx"})
+
+
+def _fused_attention(node: Any, shape: Shapes) -> float:
+    """Return those of the projections, the scores and the mixed values."""
+    rows, weights, tokens = shape(node.input[0])[:-1], shape(node.input[1]), shape(node.input[0])[-2]
+    return 2.0 * math.prod(rows) * math.prod(weights) + 4.0 * math.prod(shape(node.output[0])) * tokens
+
+
+def _fused_product(node: Any, shape: Shapes) -> float:
+    inner = shape(node.input[0])[-2 if _attribute(node, "transA", 0) else -1]
+    return 2.0 * math.prod(shape(node.output[0])) * inner
+
+
+# Operators of ONNX Runtime, com.microsoft.
+_FUSED: Mapping[str, Callable[[Any, Shapes], float]] = MappingProxyType(
+    {
+        "Attention": _fused_attention,
+        "FusedMatMul": _fused_product,
+        "FusedGemm": _gemm,
+        "FusedConv": _convolution,
+    }
+)
+_FUSED_BYTES = frozenset(
+    ["BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization"]
 )
 
 _READS_ROWS = frozenset({"Gather", "GatherElements", "GatherND"})

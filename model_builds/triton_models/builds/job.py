@@ -46,6 +46,8 @@ class Job:
         precisions: The precisions of these plans, and TF32 if another backend may use it on a GPU. They are
             recorded in build.json, because the tolerance depends on them.
         check_tolerance: Raises a FleetError if the declaration has no tolerance for a precision.
+        networks: What one row and a large batch of each network cost, as in `NetworkCost`, for build.json;
+            or why that is unknown.
         left_out: The parts an endpoint needs but a portable build lacks, such as "the plan of encoder". They
             are recorded in build.json, and prevent publication for an endpoint.
     """
@@ -60,6 +62,7 @@ class Job:
     plans: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     precisions: list[Precision] = field(default_factory=list)
     check_tolerance: Callable[[Sequence[Precision]], None] = field(default=lambda precisions: None)
+    networks: dict[str, Any] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     @property

@@ -166,6 +166,7 @@ def _make_exported(
     path = job.folder(model.name) / "model.onnx"
     plan = isinstance(model.backend, TensorRt)
     export_network(network, model, path, opset=job.release.plan_opset if plan else OPSET)
+    _count(path, model, build, job)
     if isinstance(model.backend, OnnxRuntime):
         fuse(path, model)
     signature = onnx_signature(path)
@@ -236,6 +237,7 @@ def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig
     if model.optimize:
         optimize_onnx(path)
     _record_weights(model, job)
+    _count(path, model, build, job)
     config = _configure_network(model, build, job, onnx_signature(path))
     _lower(path, model, build, job)
     return config
@@ -312,6 +314,19 @@ def _record_weights(model: OnnxFile | Forest | TensorFlowGraph, job: Job) -> Non
 
     if model.weights is not None:
         job.sources[f"weights:{model.name}"] = described(model.weights)
+
+
+def _count(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: Job) -> None:
+    """Record what a network costs: of one row, and of the largest usual batch."""
+    from triton_models.builds.floor import BATCHES, costs_of
+
+    largest = max(each for each in BATCHES if each <= max(1, model.max_batch_size))
+    try:
+        costs = costs_of(onnx, model, build, batches=sorted({1, largest}))
+        job.networks[model.name] = [each.as_dict() for each in costs]
+    except Exception as error:  # noqa: BLE001  of ONNX's inference: the record is no reason to fail
+        what = error.problems[0].what if isinstance(error, FleetError) else str(error).partition("\n")[0]
+        job.networks[model.name] = what
 
 
 def _lower(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: Job) -> None:

@@ -158,6 +158,12 @@ def compare(parser: argparse.ArgumentParser) -> None:
     add_count(parser, "--concurrency", "concurrent callers", default=4)
     add_count(parser, "--cold-starts", "cold starts per model", default=3)
     where = parser.add_mutually_exclusive_group()
+    parser.add_argument(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="write what an endpoint or a GPU took, as JSON for the docs",
+    )
     where.add_argument(
         "--endpoint",
         metavar="NAME",
@@ -167,7 +173,8 @@ def compare(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--gpu",
         metavar="GPU",
-        help="measure nothing: print the least time that each network's arithmetic and bytes need on a GPU",
+        help="print the least time that each network's arithmetic and bytes need on a GPU; in the Triton "
+        "image on a machine with that GPU, also build and measure the models there",
     )
     add_models(parser)
     add_repository(parser)

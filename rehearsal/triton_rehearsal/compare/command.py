@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
+from triton_models.builds.tensorrt.machine import is_model, query_gpus
 from triton_models.deliver.verify.comparing import answered, largest_difference
+from triton_models.facts.gpu_peaks import PEAKS
+from triton_models.facts.instances import gpu as gpu_named
+from triton_models.facts.releases import RELEASE_VARIABLE
 from triton_models.spec import Ensemble, Example, ModelDefinition, forms_of, load_builds
-from triton_rehearsal.compare.floors import Floors, floors
+from triton_rehearsal.compare.floors import Floors, Least, floors, least
 from triton_rehearsal.compare.measurement import (
     Ask,
     ColdStart,
@@ -28,9 +32,12 @@ from triton_rehearsal.compare.measurement import (
     reference_answer,
     rotated,
 )
+from triton_rehearsal.compare.record import write_record
 
 if TYPE_CHECKING:
     from triton_models.client import Client, Parameters, Tensors
+    from triton_models.deliver.verify.server import Server
+    from triton_models.facts.instances import Gpu
     from triton_rehearsal.hosting.instance import Instance
     from triton_rehearsal.hosting.metrics import Event
 
@@ -57,15 +64,26 @@ _ONE_START = (
 
 
 def run(arguments: argparse.Namespace) -> Comparison | Floors:
-    """Run `fleet compare NAME...`: on this machine, on a deployed endpoint, or with --gpu on paper."""
+    """Run `fleet compare NAME...`: on this machine, on its GPU, on a deployed endpoint, or on paper."""
     models = arguments.models
     spelled = [[name] if ":" in name else forms_of(name, models) for name in arguments.names]
     names = list(dict.fromkeys(each for forms in spelled for each in forms))
     builds = dict(zip(names, load_builds(names, models), strict=True))
+    on_gpu = bool(arguments.gpu) and is_here(arguments.gpu)
+    if arguments.record and not (on_gpu or arguments.endpoint):
+        raise FleetError.of(
+            what="nothing to record: no GPU is measured",
+            where="--record",
+            fix="add --endpoint NAME, or --gpu with this machine's GPU in the Triton image",
+            rule="compare-record",
+        )
+    if on_gpu or arguments.endpoint:
+        measured = (_compare_on_gpu if on_gpu else _compare_on_endpoint)(builds, arguments)
+        if arguments.record:
+            write_record(arguments.record, measured)
+        return measured
     if arguments.gpu:
         return floors(builds, arguments.gpu, models=models)
-    if arguments.endpoint:
-        return _compare_on_endpoint(builds, arguments)
     return compare_locally(
         builds,
         models=models,
@@ -102,10 +120,16 @@ def _compare_on_endpoint(builds: Mapping[str, ModelDefinition], arguments: argpa
         for name, model in models.items()
     }
     ask = {name: _invoking(build, client) for name, build in there.items()}
-    known = [_first_answer(name, build, ask[name], sizes[name]) for name, build in there.items()]
+    gpus = {each.gpu for each in serving.instance_types}
+    gpu = gpus.pop() if len(gpus) == 1 else None
+    known = [
+        _first_answer(name, build, ask[name], sizes[name], floor=_floor(name, build, gpu, arguments.models))
+        for name, build in there.items()
+    ]
     missing = ", ".join(name for name in builds if name not in there)
     return Comparison(
         where=serving.where,
+        release=serving.release.name if serving.release else None,
         notes=(*_ONE_START, *([f"Not published, so not measured: {missing}."] if missing else [])),
         requests=requests,
         concurrency=concurrency,
@@ -113,7 +137,75 @@ def _compare_on_endpoint(builds: Mapping[str, ModelDefinition], arguments: argpa
     )
 
 
-def _first_answer(name: str, build: ModelDefinition, ask: Ask, size: int) -> Measurement:
+def _floor(name: str, build: ModelDefinition, gpu: Gpu | None, models: Path | None) -> Least | None:
+    """Return the floor of the first example on a GPU, if the GPU has known peaks and the networks a floor."""
+    if gpu is None or gpu.name not in PEAKS:
+        return None
+    batches = any(not isinstance(each, Ensemble) and each.max_batch_size for each in build.models)
+    rows = len(next(iter(first_example(build).first.values()))) if batches else 1
+    try:
+        return least(name, build, peaks=PEAKS[gpu.name], rows=rows, models=models)
+    except FleetError as error:
+        progress(f"{name} has no floor: {error.problems[0].what}")
+        return None
+
+
+def _compare_on_gpu(builds: Mapping[str, ModelDefinition], arguments: argparse.Namespace) -> Comparison:
+    """Build every model for this machine's GPU, and measure it on the image's server, all loaded at once."""
+    from triton_models.builds.build import build as build_model
+    from triton_models.deliver.verify.server import local_server
+
+    release = os.environ[RELEASE_VARIABLE]
+    card, driver = query_gpus("name", "driver_version")[0]
+    known, ask = [], {}
+    with (
+        tempfile.TemporaryDirectory(prefix="fleet-compare-") as folder,
+        local_server() as server,
+        ExitStack() as loaded,
+    ):
+        for name, build in builds.items():
+            progress(f"building {name}")
+            root = build_model(
+                name, output=Path(folder), release=release, gpu=arguments.gpu, models=arguments.models
+            )
+            start = time.perf_counter()
+            loaded.enter_context(server.loaded(root, build.name))
+            ask[name] = _asking(build, server)
+            size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+            floor = _floor(name, build, gpu_named(arguments.gpu), arguments.models)
+            first = _first_answer(name, build, ask[name], size, floor=floor)
+            known.append(replace(first, cold=(ColdStart(total_s=time.perf_counter() - start),)))
+        measured = measure(known, ask, requests=arguments.requests, concurrency=arguments.concurrency)
+    return Comparison(
+        where=f"the Triton server of {release} on {card}, driver {driver}",
+        release=release,
+        driver=driver,
+        notes=("Cold start: from the load to the first answer, without unpacking.",),
+        requests=arguments.requests,
+        concurrency=arguments.concurrency,
+        models=measured,
+    )
+
+
+def _asking(build: ModelDefinition, server: Server) -> Ask:
+    example = first_example(build)
+    where = f"a request for {build.name!r}"
+    return lambda: answered(
+        example,
+        lambda inputs, parameters: server.infer(build.name, inputs, parameters=parameters, where=where),
+    )
+
+
+def is_here(gpu: str) -> bool:
+    """Return True in a Triton image on a machine with this GPU."""
+    devices = [each[0] for each in query_gpus("name")]
+    here = devices and all(is_model(name, gpu_named(gpu)) for name in devices)
+    return bool(here) and bool(os.environ.get(RELEASE_VARIABLE))
+
+
+def _first_answer(
+    name: str, build: ModelDefinition, ask: Ask, size: int, *, floor: Least | None = None
+) -> Measurement:
     progress(f"asking {name} for the first time")
     start = time.perf_counter()
     served = ask()
@@ -124,6 +216,7 @@ def _first_answer(name: str, build: ModelDefinition, ask: Ask, size: int) -> Mea
         backends=tuple(dict.fromkeys(model.backend.backend for model in models)),
         size=size,
         cold=(ColdStart(total_s=total),),
+        floor=floor,
         difference=_difference(build, first_example(build), served),
         allowed=build.widest() if build.reference else None,
     )

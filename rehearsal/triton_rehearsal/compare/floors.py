@@ -1,4 +1,4 @@
-"""`fleet compare --gpu`: the floor of each network on a GPU, from its shapes; nothing is served."""
+"""The floors of networks on a GPU, from their shapes: alone, or to compare what was measured with."""
 
 from __future__ import annotations
 
@@ -94,6 +94,47 @@ class Floors:
                 if counted := network.costs[0].uncounted:
                     shown = ", ".join(f"{count} {operator}" for operator, count in counted.items())
                     yield f"{network.model}: the arithmetic of {shown} is not counted, only the bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Least:
+    """The floor of one request to a model: of all its networks, one after the other.
+
+    Attributes:
+        gpu: The GPU's name.
+        precision: The precisions of its networks.
+        networks: What they cost.
+        seconds: The floor.
+        larger: What takes longer, "arithmetic" or "bytes".
+    """
+
+    gpu: str
+    precision: str
+    networks: Sequence[NetworkCost]
+    seconds: float
+    larger: str
+
+
+def least(name: str, build: ModelDefinition, *, peaks: Peaks, rows: int, models: Path | None) -> Least | None:
+    """Return the floor of a request with some rows; None for a model without a network.
+
+    Raises:
+        FleetError: A network has no floor.
+    """
+    progress(f"counting {name}")
+    with explained(build, folder_of(name, models)):
+        found = [each for each in floors_of(build, peaks, batches=[rows]) if each.floors]
+    if not found:
+        return None
+    floors = [each.floors[0] for each in found]
+    arithmetic, moved = (sum(getattr(each, part) for each in floors) for part in ("arithmetic_s", "bytes_s"))
+    return Least(
+        gpu=peaks.gpu,
+        precision="+".join(dict.fromkeys(each.precision for each in found)),
+        networks=[each.costs[0] for each in found],
+        seconds=sum(each.least_s for each in floors),
+        larger="arithmetic" if arithmetic > moved else "bytes",
+    )
 
 
 def floors(builds: Mapping[str, ModelDefinition], gpu: str, *, models: Path | None) -> Floors:

@@ -18,6 +18,7 @@ from triton_models.base.errors import FleetError
 from triton_models.base.tables import Column, table
 from triton_models.deliver.verify.verify import own_function, reference_of
 from triton_models.spec import Example, ModelDefinition
+from triton_rehearsal.compare.floors import Least
 from triton_rehearsal.hosting.model_figures import percentile
 
 _BLOCKS = 4  # in which concurrent callers invoke each model
@@ -48,6 +49,7 @@ class Measurement:
     cold: tuple[ColdStart, ...]
     latencies_s: tuple[float, ...] = ()  # of sequential requests
     throughput: float = 0.0  # requests per second with concurrent callers
+    floor: Least | None = None  # of one request on the GPU; None for a model without a network
     difference: float | None = None  # the largest from the reference; None without one
     allowed: float | None = None  # the largest difference that the declaration accepts
 
@@ -80,8 +82,18 @@ class Measurement:
             "first_warm_ms": _ms(self.latencies_s[0]),
             **{f"p{share}_ms": _ms(percentile(self.latencies_s, share)) for share in (50, 95, 99)},
             "requests_per_second": round(self.throughput, 2),
+            **self._above_floor(),
             "difference": self.difference,
             "allowed_difference": self.allowed,
+        }
+
+    def _above_floor(self) -> dict[str, Any]:
+        if self.floor is None:
+            return {}
+        return {
+            "floor_ms": _fine(self.floor.seconds),
+            "times_floor": round(_usual(self) / self.floor.seconds, 1),
+            "larger": self.floor.larger,
         }
 
 
@@ -90,6 +102,8 @@ class Comparison:
     """The outcome of `fleet compare`."""
 
     where: str
+    release: str | None = None  # of the server, if it is a deployed one
+    driver: str | None = None  # of the GPU, if it is this machine's
     notes: tuple[str, ...]
     requests: int
     concurrency: int
@@ -129,6 +143,11 @@ class Comparison:
             f"{len(self.models[0].cold)}. p50 to p99: {self.requests} requests in sequence. req/s: "
             f"{self.concurrency} concurrent callers. x: relative to the first row."
         )
+        if gpus := {model.floor.gpu for model in self.models if model.floor}:
+            yield (
+                f"floor: the least time that the networks of one request need on {', '.join(gpus)}. The "
+                "rest of p50 is the runtime, the other steps, the platform and the connection."
+            )
         yield from self.notes
         for model in self.models:
             if not model.right:
@@ -163,6 +182,12 @@ class Comparison:
         yield times("p95", "p95", rank=4)
         yield times("p99", "p99", rank=1)
         yield Column(title="req/s", cells=rates, right=True)
+        if any(model.floor for model in models):
+            yield Column(title="floor", cells=[f"{each.get('floor_ms', '-')}" for each in shown], right=True)
+            yield Column(
+                title="x floor", cells=[f"{each.get('times_floor', '-')}" for each in shown], right=True
+            )
+            yield Column(title="by", cells=[each.get("larger", "-") for each in shown], rank=1)
 
 
 def _usual(model: Measurement) -> float:
@@ -238,6 +263,10 @@ def rotated(names: Sequence[str], number: int) -> list[str]:
     """Return the names rotated by a number, so that each is first in turn."""
     start = number % len(names)
     return [*names[start:], *names[:start]]
+
+
+def _fine(seconds: float) -> float:
+    return float(f"{seconds * 1e3:.3g}")
 
 
 def _ms(seconds: float) -> float:
