@@ -326,13 +326,15 @@ def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | 
     from triton_models.artifact.pack.pack import pack
     from triton_models.builds.build import build
     from triton_models.deliver.steps import check_built
+    from triton_models.deliver.verify.verify import allowed_of
 
     progress(f"building {name}")
     root = build(name, output=place / "built", models=models)
     check_built(root)
     artifact = pack(root, output=place / "artifacts")
-    allowed = None if declared.reference is None else declared.allowed()
-    known = Measurement(name=name, backends=_backends(root), size=artifact.size, cold=(), allowed=allowed)
+    known = Measurement(
+        name=name, backends=_backends(root), size=artifact.size, cold=(), allowed=allowed_of(root, declared)
+    )
     return _Subject(
         name=name, build=declared, artifact=artifact.path, known=known, example=first_example(declared)
     )

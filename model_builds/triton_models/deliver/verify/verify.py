@@ -189,11 +189,20 @@ def compare(root: Path, expect: Callable[[], Expected], *, server: Server, hurry
     return found
 
 
+def _precisions(root: Path) -> Sequence[Precision]:
+    return _record(root).get("precisions") or ("fp32",)
+
+
+def allowed_of(root: Path, declaration: ModelDefinition) -> float | None:
+    """Return the difference allowed in the coarsest precision of a build; None without a reference."""
+    compares = declaration.reference is not None
+    return max(map(declaration.allowed, _precisions(root))) if compares else None
+
+
 def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
     """Return the examples of a declaration with its reference's answers. This runs the model's own code."""
-    precisions: Sequence[Precision] = _record(root).get("precisions") or ("fp32",)
-    compares = declaration.reference is not None
-    allowed = max(declaration.allowed(each) for each in precisions) if compares else None
+    precisions = _precisions(root)
+    allowed = allowed_of(root, declaration)
     examples = own_function(f"examples() of {declaration.name!r}", lambda: list(declaration.examples()))
     return Expected(
         name=declaration.name,
