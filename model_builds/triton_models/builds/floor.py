@@ -292,9 +292,13 @@ def _with_shapes(path: Path, shapes: Mapping[str, Shape]) -> Any:
         return inferred.graph
     from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference  # type: ignore[import-untyped]
 
-    with contextlib.suppress(Exception):  # of an operator that it does not know: the shapes stay unknown
-        inferred = SymbolicShapeInference.infer_shapes(inferred, auto_merge=True)
-    return inferred.graph
+    # Not its infer_shapes, which writes a file into the working directory where a shape stays unknown.
+    inference = SymbolicShapeInference((1 << 31) - 1, auto_merge=True, guess_output_rank=False, verbose=0)
+    with contextlib.suppress(Exception):  # of an operator that it does not know
+        inference._preprocess(inferred)
+        while inference.run_:
+            inference._infer_impl()
+    return inference.out_mp_.graph
 
 
 def _dims(value: Any) -> Shape | None:
