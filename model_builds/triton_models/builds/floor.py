@@ -241,9 +241,10 @@ def network_cost(path: Path, shapes: Mapping[str, Shape], *, batch: int = 1) -> 
 
     operations, uncounted = 0.0, dict[str, int]()
     for node in graph.node:
-        if unknown := [name for name in node.output if name and name not in known]:
+        standard = node.domain in _STANDARD
+        if not standard and (unknown := [name for name in node.output if not _type(known.get(name))]):
             raise _unknown(unknown[0], path)
-        rules, moving = (_RULES, _ONLY_BYTES) if node.domain in _STANDARD else (_FUSED, _FUSED_BYTES)
+        rules, moving = (_RULES, _ONLY_BYTES) if standard else (_FUSED, _FUSED_BYTES)
         if node.op_type in rules:
             operations += rules[node.op_type](node, shape)
         elif node.op_type not in moving:
@@ -298,6 +299,7 @@ def _with_shapes(path: Path, shapes: Mapping[str, Shape]) -> Any:
         inference._preprocess(inferred)
         while inference.run_:
             inference._infer_impl()
+        inference._update_output_from_vi()
     return inference.out_mp_.graph
 
 
@@ -310,8 +312,12 @@ def _dims(value: Any) -> Shape | None:
     )
 
 
+def _type(value: Any) -> int:
+    return 0 if value is None else int(value.type.tensor_type.elem_type)
+
+
 def _is_float(value: Any) -> bool:
-    return value is not None and value.type.tensor_type.elem_type in _FLOATS
+    return _type(value) in _FLOATS
 
 
 def _numbers_read(weight: str, graph: Any, shape: Shapes) -> int:
