@@ -242,7 +242,9 @@ def network_cost(path: Path, shapes: Mapping[str, Shape], *, batch: int = 1) -> 
     operations, uncounted = 0.0, dict[str, int]()
     for node in graph.node:
         standard = node.domain in _STANDARD
-        if not standard and (unknown := [name for name in node.output if not _type(known.get(name))]):
+        if not standard and (
+            unknown := [each for each in node.output if each and not _type(known.get(each))]
+        ):
             raise _unknown(unknown[0], path)
         rules, moving = (_RULES, _ONLY_BYTES) if standard else (_FUSED, _FUSED_BYTES)
         if node.op_type in rules:
