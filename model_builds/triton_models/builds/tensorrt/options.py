@@ -37,7 +37,7 @@ class Way:
 
 
 # TF32 is trtexec's default. From TensorRT 11 on, every network is strongly typed and --fp16 does not exist.
-# A quantized network says in its file what is quantized. Until TensorRT 10, --fp16 lets the rest be FP16 where
+# A quantized network says in its file what is quantized. Until TensorRT 10, --fp16 lets the rest be FP16 if
 # that is faster (NVIDIA in TensorRT issue 2086, read 2026-11-26); from 11 on, it has the type in the file.
 _BY_FLAG = {"fp32": Way(flags=("--noTF32",)), "tf32": Way(), "fp16": Way(flags=("--fp16",))}
 _BY_FLAG_10 = {
