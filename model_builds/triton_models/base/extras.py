@@ -18,7 +18,16 @@ EXTRAS: Mapping[str, frozenset[str]] = {
     ),
     "build": frozenset(
         {
-            *("huggingface_hub", "onnx", "onnxscript", "packaging", "safetensors", "tokenizers", "torch"),
+            *(
+                "huggingface_hub",
+                "onnx",
+                "onnxruntime",
+                "onnxscript",
+                "packaging",
+                "safetensors",
+                "tokenizers",
+                "torch",
+            ),
             *("transformers", "treelite"),
         }
     ),
