@@ -36,7 +36,7 @@ from triton_models.declare.network_inputs import with_inputs_of_examples
 from triton_models.declare.reading import blame, place_of
 from triton_models.declare.requires import check_backends, check_requires
 from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
-from triton_models.facts.tensorrt import QUANTIZED, SMALL_BATCH, Precision
+from triton_models.facts.tensorrt import SMALL_BATCH, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,14 +85,7 @@ def make(build: ModelDefinition, job: Job) -> None:
 
 def _precisions(build: ModelDefinition, job: Job) -> set[Precision]:
     """Return the precisions of the build: those declared, and without plans those of the files."""
-    stays = QUANTIZED | {
-        build.precision(model)
-        for model in build.models
-        if isinstance(model, PyTorchNetwork | OnnxFile)
-        and (isinstance(model.backend, OpenVino) or (_is_halved(model, build) and not job.cpu))
-    }
-    without_plans: set[Precision] = {each if each in stays else "fp32" for each in build.precisions}
-    without_plans = without_plans or ({"fp32"} if build.write is None else set())
+    without_plans = set(build.precisions_here(cpu=job.cpu)) or ({"fp32"} if build.write is None else set())
     if not job.compiler:
         return without_plans
     declared = set(build.precisions) or without_plans

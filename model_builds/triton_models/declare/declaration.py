@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare.backends import OpenVino, TensorRt
+from triton_models.declare.backends import OnnxRuntime, OpenVino, TensorRt
 from triton_models.declare.ensembles import Interface, call_mistakes, connect, unused_models
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.models import (
@@ -32,7 +32,7 @@ from triton_models.declare.weights import (
     Weights,
     is_archive,
 )
-from triton_models.facts.tensorrt import Precision
+from triton_models.facts.tensorrt import QUANTIZED, Precision
 
 NO_TOLERANCE = Check(id="no-tolerance", source=FROM_ARGUMENTS)
 
@@ -157,6 +157,23 @@ class ModelDefinition:
             if isinstance(each.backend, OpenVino | TensorRt) or self.precision(each) != "fp32"
         )
 
+    def precisions_here(self, *, cpu: bool = False) -> frozenset[Precision]:
+        """Return those without a GPU: a portable build has a file in FP32 for a plan, unless it is quantized.
+
+        Args:
+            cpu: True for a build for CPUs, in which no network is in FP16.
+        """
+        return frozenset(
+            each
+            if each in QUANTIZED
+            or isinstance(network.backend, OpenVino)
+            or (each == "fp16" and isinstance(network.backend, OnnxRuntime) and not cpu)
+            else "fp32"
+            for network in self.models
+            if isinstance(network, PyTorchNetwork | OnnxFile)
+            for each in [self.precision(network)]
+        )
+
     def precision(self, network: PyTorchNetwork | OnnxFile) -> Precision:
         """Return the precision of a network on a GPU, by default FP16 if there is a tolerance for it."""
         if network.backend.precision is not None:
@@ -179,13 +196,13 @@ class ModelDefinition:
         fix = f'add "{precision}" to tolerance={{...}}, with the difference that applications can tolerate'
         raise NO_TOLERANCE.error(what=what, where=f"the declaration of {self.name!r}", why=why, fix=fix)
 
-    def widest(self) -> float:
-        """Return the largest difference allowed on any endpoint: on a GPU, plans compute in their precision.
+    def widest(self, *, on_gpu: bool = True) -> float:
+        """Return the largest difference allowed on an endpoint: on a GPU, plans compute in their precision.
 
         Raises:
             FleetError: A precision has no tolerance.
         """
-        return max(map(self.allowed, self.precisions or ("fp32",)))
+        return max(map(self.allowed, (self.precisions if on_gpu else self.precisions_here()) or ("fp32",)))
 
     def check_tolerance(self, precisions: Iterable[Precision]) -> None:
         """Check that there is a tolerance for each of these precisions, if there is a reference.

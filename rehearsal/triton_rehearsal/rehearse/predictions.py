@@ -53,7 +53,7 @@ def predict(build: ModelDefinition, client: Client, *, on_gpu: bool = False) -> 
 
     On a GPU, plans may compute in less than FP32, for which the declaration allows more.
     """
-    allowed = (build.widest() if on_gpu else build.allowed()) if build.reference else 0.0
+    allowed = build.widest(on_gpu=on_gpu) if build.reference else 0.0
     for example in build.examples():
         try:
             yield _predict_one(build, client, example, allowed)
