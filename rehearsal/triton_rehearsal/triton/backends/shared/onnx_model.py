@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime  # type: ignore[import-not-found]
+import onnxruntime  # type: ignore[import-untyped]
 from stand_in import BatchedModel, refuse  # type: ignore[import-not-found]
 
 Array = np.ndarray[Any, Any]
