@@ -112,7 +112,7 @@ def test_json_lines_have_values_of_every_type_and_csv_has_them_as_json(models):
         ("name\nacme\nacme\n", [("family-members", "the members of 'tenants'")]),
         ("name\na/b\n", [("family-members", "the members of 'tenants'")]),
         (
-            "name,clases,classes\nacme,3,3\nbeta,3,three\n",
+            "name,klasses,classes\nacme,3,3\nbeta,3,three\n",
             [
                 ("family-members", "line 2 of the members of 'tenants'"),
                 ("family-members", "line 3 of the members of 'tenants'"),
