@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.models import gpu_machine
 from tests.rehearsal.aws_for_hosting import moto_aws
 from triton_models.artifact.pack.pack import pack
 from triton_models.base.errors import FleetError
@@ -153,7 +152,10 @@ def test_on_the_gpu_of_a_triton_image_a_network_is_measured_and_recorded_as_mult
     matrix, tmp_path, monkeypatch, capsys
 ):
     (tmp_path / "bin").mkdir()
-    gpu_machine.install(tmp_path / "bin", log=tmp_path / "log", gpus=("NVIDIA A10G, 550.163.01",))
+    trtexec = "&&&& RUNNING TensorRT.trtexec [TensorRT v101303] [b9] # trtexec"
+    for name, says in (("nvidia-smi", "NVIDIA A10G, 550.163.01"), ("trtexec", trtexec)):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\necho '{says}'\n")
+        (tmp_path / "bin" / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("NVIDIA_TRITON_SERVER_VERSION", "25.09")
     given = ["compare", "matrix", "--models", str(matrix), "--gpu", "A10G", "--requests", "3", "--json"]
@@ -166,6 +168,23 @@ def test_on_the_gpu_of_a_triton_image_a_network_is_measured_and_recorded_as_mult
     (network,) = recorded["networks"]
     assert (network["batch"], network["operations"]) == (4, 4 * 2 * 512 * 1024)
     assert network["median_ms"] == {"onnxruntime fp32": found["p50_ms"]}
+
+
+def test_an_endpoint_is_measured_as_multiples_of_the_floor_on_its_gpu(matrix, tmp_path, monkeypatch, capsys):
+    with moto_aws() as aws, Hosting(aws, directory=tmp_path / "hosting") as hosting:
+        for name, value in aws.exports(runtime=hosting.url).items():
+            monkeypatch.setenv(name, value)
+        bucket = aws.bucket()
+        endpoint = aws.endpoint(aws.endpoint_config(bucket))
+        packed = pack(build("matrix", output=tmp_path, models=matrix), output=tmp_path / "dist")
+        repository = f"s3://{bucket}/models/"
+        publish([packed], repository=repository)
+        given = ["compare", "matrix", "--models", str(matrix), "--repository", repository]
+        assert main([*given, "--endpoint", endpoint, "--requests", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "x floor" in said
+    assert "networks of one request" in said
+    assert "on T4" in said
 
 
 def test_without_a_gpu_nothing_is_recorded(matrix, tmp_path, capsys):
