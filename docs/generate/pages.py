@@ -6,9 +6,10 @@ import argparse
 import inspect
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, get_args
 
 from conformance import beliefs as believed
 from conformance.records import Record, records
@@ -18,6 +19,7 @@ from triton_fleet.app.config import FleetConfig
 from triton_models.builds.floor import NetworkCost
 from triton_models.cli.main import PROGRAM, SECTIONS, verb_help
 from triton_models.facts.gpu_peaks import PEAKS
+from triton_models.facts.tensorrt import Precision
 
 _SETTINGS = """\
 # Settings
@@ -193,7 +195,8 @@ def _test(test: str) -> str:
 def floors() -> str:
     """Return the page of floors, and of what was measured on GPUs."""
     records = [json.loads(each.read_text()) for each in sorted((ROOT / "docs" / "measured").glob("*.json"))]
-    networks = {each["network"]: each for each in records[0]["networks"] if each["batch"] == _BATCH}
+    counted_once = [each for record in records for each in record["networks"] if each["batch"] == _BATCH]
+    networks = {each["network"]: each for each in counted_once if "row" in each}
     parts = [
         _FLOORS,
         "| network | row | GFLOP | " + " | ".join(_SHOWN) + " |",
@@ -225,7 +228,7 @@ def _measured(record: Mapping[str, Any]) -> str:
             if (ms := each["median_ms"].get(form)) is None:
                 cells.append("")
                 continue
-            precision = next(part for part in form.split() if part in {"fp32", "tf32", "fp16"})
+            precision = next(part for part in re.split(r"[ +]", form) if part in get_args(Precision))
             cells.append(f"{ms:.3g}, {ms / _floor(each, record['gpu'], precision):.0f}x")
         lines.append(f"| {each['network']} | {each['batch']} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -28,6 +28,10 @@ MASKED = (
     "g (float[rows, 4] X) => (float[rows, 4] Y) <float least = {-3.4e38}, float zero = {0}>"
     " { hidden = Less(X, zero) kept = Where(hidden, least, X) Y = Softmax(kept) }"
 )
+INTEGERS_TOO = (
+    "g (float[rows, 4] X) => (float[rows, 4] Y, int64[rows, 1] PLACE)"
+    " { Y = Tanh(X) PLACE = ArgMax<axis: int = 1>(X) }"
+)
 INPUTS = 'lambda: [Example(name="one", inputs={"X": np.array([[0.5, 1, -2, 3]], np.float32)})]'
 BOTH = '{"fp32": 1e-5, "fp16": 1e-2}'
 
@@ -98,8 +102,9 @@ def test_a_declared_fp16_that_overflows_is_refused(built):
     assert problem.rule == "fp16-tolerance"
 
 
-def test_a_mask_of_the_least_number_is_no_overflow(built):
-    assert precisions(built(MASKED)) == ["fp16"]
+@pytest.mark.parametrize("graph", [MASKED, INTEGERS_TOO], ids=["a mask", "an output of integers"])
+def test_a_mask_is_no_overflow_and_integers_are_not_rounded(graph, built):
+    assert precisions(built(graph)) == ["fp16"]
 
 
 def test_a_default_that_may_stay_in_fp32_needs_a_tolerance_for_both(built):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,16 @@ def test_an_unknown_form_and_a_missing_repository_are_reported_before_anything_i
     assert "[repository-url]" in capsys.readouterr().err
 
 
+@pytest.fixture
+def deployed(tmp_path, monkeypatch) -> Iterator[tuple[str, str]]:
+    """A deployed endpoint and its repository, to which the environment points."""
+    with moto_aws() as aws, Hosting(aws, directory=tmp_path / "hosting") as hosting:
+        for name, value in aws.exports(runtime=hosting.url).items():
+            monkeypatch.setenv(name, value)
+        bucket = aws.bucket()
+        yield aws.endpoint(aws.endpoint_config(bucket)), f"s3://{bucket}/models/"
+
+
 NETWORK = """
 from triton_models.spec import Example, ModelDefinition, OnnxRuntime, PyTorchNetwork, Tensor
 
@@ -170,17 +181,12 @@ def test_on_the_gpu_of_a_triton_image_a_network_is_measured_and_recorded_as_mult
     assert network["median_ms"] == {"onnxruntime fp32": found["p50_ms"]}
 
 
-def test_an_endpoint_is_measured_as_multiples_of_the_floor_on_its_gpu(matrix, tmp_path, monkeypatch, capsys):
-    with moto_aws() as aws, Hosting(aws, directory=tmp_path / "hosting") as hosting:
-        for name, value in aws.exports(runtime=hosting.url).items():
-            monkeypatch.setenv(name, value)
-        bucket = aws.bucket()
-        endpoint = aws.endpoint(aws.endpoint_config(bucket))
-        packed = pack(build("matrix", output=tmp_path, models=matrix), output=tmp_path / "dist")
-        repository = f"s3://{bucket}/models/"
-        publish([packed], repository=repository)
-        given = ["compare", "matrix", "--models", str(matrix), "--repository", repository]
-        assert main([*given, "--endpoint", endpoint, "--requests", "2"]) == 0
+def test_an_endpoint_is_measured_as_multiples_of_the_floor_on_its_gpu(matrix, deployed, tmp_path, capsys):
+    endpoint, repository = deployed
+    packed = pack(build("matrix", output=tmp_path, models=matrix), output=tmp_path / "dist")
+    publish([packed], repository=repository)
+    given = ["compare", "matrix", "--models", str(matrix), "--repository", repository]
+    assert main([*given, "--endpoint", endpoint, "--requests", "2"]) == 0
     said = capsys.readouterr().out
     assert "x floor" in said
     assert "networks of one request" in said
@@ -193,20 +199,15 @@ def test_without_a_gpu_nothing_is_recorded(matrix, tmp_path, capsys):
     assert [each["rule"] for each in json.loads(capsys.readouterr().out)["error"]] == ["compare-record"]
 
 
-def test_an_endpoint_is_measured_with_what_its_repository_holds(models, tmp_path, monkeypatch, capsys):
-    with moto_aws() as aws, Hosting(aws, directory=tmp_path / "hosting") as hosting:
-        for name, value in aws.exports(runtime=hosting.url).items():
-            monkeypatch.setenv(name, value)
-        bucket = aws.bucket()
-        endpoint = aws.endpoint(aws.endpoint_config(bucket))
-        packed = [
-            pack(build(name, output=tmp_path, models=models), output=tmp_path / "dist")
-            for name in ("double", "double:again", "double:parts")
-        ]
-        repository = f"s3://{bucket}/models/"
-        publish(packed, repository=repository)
-        arguments = ["double", "--models", str(models), "--repository", repository]
-        code = main(["compare", *arguments, "--endpoint", endpoint, "--requests", "2", "--json"])
+def test_an_endpoint_is_measured_with_what_its_repository_holds(models, deployed, tmp_path, capsys):
+    endpoint, repository = deployed
+    packed = [
+        pack(build(name, output=tmp_path, models=models), output=tmp_path / "dist")
+        for name in ("double", "double:again", "double:parts")
+    ]
+    publish(packed, repository=repository)
+    arguments = ["double", "--models", str(models), "--repository", repository]
+    code = main(["compare", *arguments, "--endpoint", endpoint, "--requests", "2", "--json"])
     document = json.loads(capsys.readouterr().out)
     assert code == 0, document
     assert document["served_by"] == f"endpoint {endpoint} (ml.g4dn.xlarge)"

@@ -18,17 +18,8 @@ EXTRAS: Mapping[str, frozenset[str]] = {
     ),
     "build": frozenset(
         {
-            *(
-                "huggingface_hub",
-                "onnx",
-                "onnxruntime",
-                "onnxscript",
-                "packaging",
-                "safetensors",
-                "tokenizers",
-                "torch",
-            ),
-            *("transformers", "treelite"),
+            *("huggingface_hub", "onnx", "onnxruntime", "onnxscript", "packaging", "safetensors"),
+            *("tokenizers", "torch", "transformers", "treelite"),
         }
     ),
     "rehearse": frozenset(

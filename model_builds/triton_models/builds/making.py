@@ -85,7 +85,9 @@ def make(build: ModelDefinition, job: Job) -> None:
 
 def _precisions(build: ModelDefinition, job: Job) -> set[Precision]:
     """Return the precisions of the build: those declared, and without plans those of the files."""
-    without_plans = set(build.precisions_here(cpu=job.cpu)) or ({"fp32"} if build.write is None else set())
+    without_plans = set(build.precisions_without_gpu(cpu=job.cpu))
+    if not without_plans and build.write is None:
+        without_plans = {"fp32"}
     if not job.compiler:
         return without_plans
     declared = set(build.precisions) or without_plans
@@ -324,15 +326,11 @@ def _count(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition,
 
 def _lower(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: Job) -> None:
     """Bring a network into its precision: its plan, or its file for ONNX Runtime."""
-    if _is_halved(model, build) and not job.cpu and _tolerates_fp16(onnx, model, build):
+    halved = build.precision_without_gpu(model, cpu=job.cpu) == "fp16"  # the file, not its plan
+    if halved and _tolerates_fp16(onnx, model, build):
         job.precisions.append("fp16")
     if isinstance(model.backend, TensorRt):
         _compile(onnx, model, model.backend, build, job)
-
-
-def _is_halved(model: PyTorchNetwork | OnnxFile, build: ModelDefinition) -> bool:
-    """Return whether the file of a network is converted to FP16; a plan is converted when it is compiled."""
-    return isinstance(model.backend, OnnxRuntime) and build.precision(model) == "fp16"
 
 
 def _tolerates_fp16(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition) -> bool:

@@ -150,29 +150,29 @@ class ModelDefinition:
     @property
     def precisions(self) -> frozenset[Precision]:
         """The precisions of its plans, those below FP32 of other backends, and "bf16" for OpenVINO."""
-        networks = [model for model in self.models if isinstance(model, PyTorchNetwork | OnnxFile)]
         return frozenset(
             self.precision(each)
-            for each in networks
+            for each in self._networks
             if isinstance(each.backend, OpenVino | TensorRt) or self.precision(each) != "fp32"
         )
 
-    def precisions_here(self, *, cpu: bool = False) -> frozenset[Precision]:
-        """Return those without a GPU: a portable build has a file in FP32 for a plan, unless it is quantized.
+    @property
+    def _networks(self) -> list[PyTorchNetwork | OnnxFile]:
+        return [model for model in self.models if isinstance(model, PyTorchNetwork | OnnxFile)]
 
-        Args:
-            cpu: True for a build for CPUs, in which no network is in FP16.
+    def precisions_without_gpu(self, *, cpu: bool = False) -> frozenset[Precision]:
+        """Return the precisions of a build without a GPU, which is portable or for CPUs."""
+        return frozenset(self.precision_without_gpu(each, cpu=cpu) for each in self._networks)
+
+    def precision_without_gpu(self, network: PyTorchNetwork | OnnxFile, *, cpu: bool) -> Precision:
+        """Return the precision of a network in such a build: plans are files in FP32, unless quantized.
+
+        For CPUs, no network is in FP16.
         """
-        return frozenset(
-            each
-            if each in QUANTIZED
-            or isinstance(network.backend, OpenVino)
-            or (each == "fp16" and isinstance(network.backend, OnnxRuntime) and not cpu)
-            else "fp32"
-            for network in self.models
-            if isinstance(network, PyTorchNetwork | OnnxFile)
-            for each in [self.precision(network)]
-        )
+        precision, backend = self.precision(network), network.backend
+        if precision in QUANTIZED or isinstance(backend, OpenVino):
+            return precision
+        return "fp16" if precision == "fp16" and isinstance(backend, OnnxRuntime) and not cpu else "fp32"
 
     def precision(self, network: PyTorchNetwork | OnnxFile) -> Precision:
         """Return the precision of a network on a GPU, by default FP16 if there is a tolerance for it."""
@@ -202,7 +202,8 @@ class ModelDefinition:
         Raises:
             FleetError: A precision has no tolerance.
         """
-        return max(map(self.allowed, (self.precisions if on_gpu else self.precisions_here()) or ("fp32",)))
+        precisions = self.precisions if on_gpu else self.precisions_without_gpu()
+        return max(map(self.allowed, precisions or ("fp32",)))
 
     def check_tolerance(self, precisions: Iterable[Precision]) -> None:
         """Check that there is a tolerance for each of these precisions, if there is a reference.
@@ -246,8 +247,7 @@ class ModelDefinition:
         given = {"": self.tolerance} if isinstance(self.tolerance, int | float) else dict(self.tolerance)
         if not given or not all(value >= 0 for value in given.values()):
             yield Mistake("tolerance", f"the tolerance {self.tolerance!r}", fix=fix)
-        networks = [model for model in self.models if isinstance(model, PyTorchNetwork | OnnxFile)]
-        may_stay = {"fp32" for each in networks if each.backend.precision is None}
+        may_stay = {"fp32" for each in self._networks if each.backend.precision is None}
         for precision in sorted(self.precisions | may_stay):
             if "" not in given and precision not in given:
                 what = f"no tolerance for {precision}, a precision of {self.name!r}"

@@ -17,11 +17,11 @@ from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.builds.tensorrt.machine import is_model, query_gpus
 from triton_models.deliver.verify.comparing import answered, largest_difference
-from triton_models.facts.gpu_peaks import PEAKS
+from triton_models.facts.gpu_peaks import peaks_of
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import RELEASE_VARIABLE
 from triton_models.spec import Ensemble, Example, ModelDefinition, forms_of, load_builds
-from triton_rehearsal.compare.floors import Floors, Least, floors, least
+from triton_rehearsal.compare.floors import Floors, RequestFloor, floors, request_floor
 from triton_rehearsal.compare.measurement import (
     Ask,
     ColdStart,
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> Comparison | Floors:
     spelled = [[name] if ":" in name else forms_of(name, models) for name in arguments.names]
     names = list(dict.fromkeys(each for forms in spelled for each in forms))
     builds = dict(zip(names, load_builds(names, models), strict=True))
-    on_gpu = bool(arguments.gpu) and is_here(arguments.gpu)
+    on_gpu = bool(arguments.gpu) and _is_here(arguments.gpu)
     if arguments.record and not (on_gpu or arguments.endpoint):
         raise FleetError.of(
             what="nothing to record: no GPU is measured",
@@ -137,17 +137,16 @@ def _compare_on_endpoint(builds: Mapping[str, ModelDefinition], arguments: argpa
     )
 
 
-def _floor(name: str, build: ModelDefinition, gpu: Gpu | None, models: Path | None) -> Least | None:
-    """Return the floor of the first example on a GPU, if the GPU has known peaks and the networks a floor."""
-    if gpu is None or gpu.name not in PEAKS:
-        return None
+def _floor(name: str, build: ModelDefinition, gpu: Gpu | None, models: Path | None) -> RequestFloor | None:
+    """Return the floor of the first example on a GPU; None if it has none."""
     batches = any(not isinstance(each, Ensemble) and each.max_batch_size for each in build.models)
     rows = len(next(iter(first_example(build).first.values()))) if batches else 1
     try:
-        return least(name, build, peaks=PEAKS[gpu.name], rows=rows, models=models)
+        if gpu is not None:
+            return request_floor(name, build, peaks=peaks_of(gpu), rows=rows, models=models)
     except FleetError as error:
         progress(f"{name} has no floor: {error.problems[0].what}")
-        return None
+    return None
 
 
 def _compare_on_gpu(builds: Mapping[str, ModelDefinition], arguments: argparse.Namespace) -> Comparison:
@@ -168,11 +167,11 @@ def _compare_on_gpu(builds: Mapping[str, ModelDefinition], arguments: argparse.N
             root = build_model(
                 name, output=Path(folder), release=release, gpu=arguments.gpu, models=arguments.models
             )
+            floor = _floor(name, build, gpu_named(arguments.gpu), arguments.models)
+            size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+            ask[name] = _asking(build, server)
             start = time.perf_counter()
             loaded.enter_context(server.loaded(root, build.name))
-            ask[name] = _asking(build, server)
-            size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
-            floor = _floor(name, build, gpu_named(arguments.gpu), arguments.models)
             first = _first_answer(name, build, ask[name], size, floor=floor)
             known.append(replace(first, cold=(ColdStart(total_s=time.perf_counter() - start),)))
         measured = measure(known, ask, requests=arguments.requests, concurrency=arguments.concurrency)
@@ -196,15 +195,14 @@ def _asking(build: ModelDefinition, server: Server) -> Ask:
     )
 
 
-def is_here(gpu: str) -> bool:
+def _is_here(gpu: str) -> bool:
     """Return True in a Triton image on a machine with this GPU."""
-    devices = [each[0] for each in query_gpus("name")]
-    here = devices and all(is_model(name, gpu_named(gpu)) for name in devices)
-    return bool(here) and bool(os.environ.get(RELEASE_VARIABLE))
+    devices = [each[0] for each in query_gpus("name")] if RELEASE_VARIABLE in os.environ else []
+    return bool(devices) and all(is_model(name, gpu_named(gpu)) for name in devices)
 
 
 def _first_answer(
-    name: str, build: ModelDefinition, ask: Ask, size: int, *, floor: Least | None = None
+    name: str, build: ModelDefinition, ask: Ask, size: int, *, floor: RequestFloor | None = None
 ) -> Measurement:
     progress(f"asking {name} for the first time")
     start = time.perf_counter()

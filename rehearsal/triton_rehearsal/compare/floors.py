@@ -97,25 +97,27 @@ class Floors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Least:
+class RequestFloor:
     """The floor of one request to a model: of all its networks, one after the other.
 
     Attributes:
         gpu: The GPU's name.
-        precision: The precisions of its networks.
-        networks: What they cost.
+        precision: The precisions of its networks, joined by +.
+        cost: What its networks cost together.
         seconds: The floor.
         larger: What takes longer, "arithmetic" or "bytes".
     """
 
     gpu: str
     precision: str
-    networks: Sequence[NetworkCost]
+    cost: NetworkCost
     seconds: float
     larger: str
 
 
-def least(name: str, build: ModelDefinition, *, peaks: Peaks, rows: int, models: Path | None) -> Least | None:
+def request_floor(
+    name: str, build: ModelDefinition, *, peaks: Peaks, rows: int, models: Path | None
+) -> RequestFloor | None:
     """Return the floor of a request with some rows; None for a model without a network.
 
     Raises:
@@ -123,15 +125,22 @@ def least(name: str, build: ModelDefinition, *, peaks: Peaks, rows: int, models:
     """
     progress(f"counting {name}")
     with explained(build, folder_of(name, models)):
-        found = [each for each in floors_of(build, peaks, batches=[rows]) if each.floors]
-    if not found:
+        networks = [each for each in floors_of(build, peaks, batches=[rows]) if each.floors]
+    if not networks:
         return None
-    floors = [each.floors[0] for each in found]
-    arithmetic, moved = (sum(getattr(each, part) for each in floors) for part in ("arithmetic_s", "bytes_s"))
-    return Least(
+    floors, costs = [each.floors[0] for each in networks], [each.costs[0] for each in networks]
+    arithmetic, moved = sum(each.arithmetic_s for each in floors), sum(each.bytes_s for each in floors)
+    return RequestFloor(
         gpu=peaks.gpu,
-        precision="+".join(dict.fromkeys(each.precision for each in found)),
-        networks=[each.costs[0] for each in found],
+        precision="+".join(dict.fromkeys(each.precision for each in networks)),
+        cost=NetworkCost(
+            batch=rows,
+            operations=sum(each.operations for each in costs),
+            weights=sum(each.weights for each in costs),
+            between=sum(each.between for each in costs),
+            ends=sum(each.ends for each in costs),
+            uncounted={name: count for each in costs for name, count in each.uncounted.items()},
+        ),
         seconds=sum(each.least_s for each in floors),
         larger="arithmetic" if arithmetic > moved else "bytes",
     )

@@ -18,7 +18,7 @@ from triton_models.base.errors import FleetError
 from triton_models.base.tables import Column, table
 from triton_models.deliver.verify.verify import own_function, reference_of
 from triton_models.spec import Example, ModelDefinition
-from triton_rehearsal.compare.floors import Least
+from triton_rehearsal.compare.floors import RequestFloor
 from triton_rehearsal.hosting.model_figures import percentile
 
 _BLOCKS = 4  # in which concurrent callers invoke each model
@@ -49,7 +49,7 @@ class Measurement:
     cold: tuple[ColdStart, ...]
     latencies_s: tuple[float, ...] = ()  # of sequential requests
     throughput: float = 0.0  # requests per second with concurrent callers
-    floor: Least | None = None  # of one request on the GPU; None for a model without a network
+    floor: RequestFloor | None = None  # of one request on the GPU; None for a model without a network
     difference: float | None = None  # the largest from the reference; None without one
     allowed: float | None = None  # the largest difference that the declaration accepts
 

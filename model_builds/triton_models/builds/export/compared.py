@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.networks import NetworkTensor
@@ -70,3 +70,17 @@ def largest(value: np.ndarray) -> float:
     import numpy as np
 
     return float(np.abs(value).max(initial=0))
+
+
+def difference(
+    exact: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray], *, scaled: bool
+) -> tuple[str, float]:
+    """Return the output with the largest difference, and that difference.
+
+    If scaled, the difference of a large output is a part of its largest element.
+    """
+    found = {}
+    for name, value in exact.items():
+        scale = max(1.0, largest(value)) if scaled else 1.0
+        found[name] = largest(other[name] - value) / scale
+    return max(found.items(), key=lambda each: (each[1] != each[1], each[1]))

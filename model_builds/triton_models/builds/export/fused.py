@@ -8,23 +8,25 @@ PyTorch's exporter writes now; onnxscript's does. It adds the mask to the scores
 from __future__ import annotations
 
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.networks import onnx_signature
 from triton_models.base.encoding import Tensors
-from triton_models.builds.export.compared import drawn, largest, run, session
+from triton_models.builds.export.compared import difference, drawn, run, session
 from triton_models.builds.export.onnx import LARGEST_BYTES, serialise
-from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.declare.models import PyTorchNetwork
 
 _DOMAIN = "com.microsoft"
 _MASK, _SUM = 3, 5  # places of Attention's inputs
 # Of ONNX Runtime 1.16, which the oldest release has, and newer.
 _KNOWN = frozenset({"Attention", "SkipLayerNormalization", "BiasGelu", "Gelu", "FusedMatMul"})
 _EQUAL = 1e-3
+_TEXTS_AND_TOKENS = 2
 
 
-def fuse(path: Path, model: PyTorchNetwork | OnnxFile) -> int:
+def fuse(path: Path, model: PyTorchNetwork) -> int:
     """Fuse the attentions of a network in place, if all can be, and its answers to drawn inputs stay equal.
 
     A network that the rewriter or ONNX Runtime fails for stays as it is.
@@ -42,7 +44,7 @@ def fuse(path: Path, model: PyTorchNetwork | OnnxFile) -> int:
         return 0
 
 
-def _fuse(path: Path, model: PyTorchNetwork | OnnxFile) -> int:
+def _fuse(path: Path, model: PyTorchNetwork) -> int:
     import onnx
     import onnx_ir
     from onnxscript.rewriter.ort_fusions import optimize_for_ort
@@ -59,35 +61,34 @@ def _fuse(path: Path, model: PyTorchNetwork | OnnxFile) -> int:
     requests = drawn(onnx_signature(path).inputs, model)
     answers = run(session(network), requests)
     adds = any(len(each.input) > _SUM for each in attentions)
-    for mask in _may_be_masks(requests) if adds else [""]:
-        masked = _finished(_masked(fused, mask) if mask else fused)
-        found = run(session(masked), requests)
-        scaled = (largest(found[name] - each) / max(1.0, largest(each)) for name, each in answers.items())
-        if all(difference <= _EQUAL for difference in scaled):
-            path.write_bytes(serialise(masked))
+    for masked in (_masked(fused, mask) for mask in _may_be_masks(requests)) if adds else (fused,):
+        finished = _finished(masked)
+        _, worst = difference(answers, run(session(finished), requests), scaled=True)
+        if worst <= _EQUAL:
+            path.write_bytes(serialise(finished))
             return len(attentions)
     return 0
 
 
 def _may_be_masks(requests: Tensors) -> list[str]:
     """Return the inputs that may be the mask of every attention: a number for each token of each text."""
-    tokens = len(("batch", "tokens"))
-    return [name for name, each in requests.items() if each.ndim == tokens and each.dtype.kind in "iub"]
+    return [
+        name for name, each in requests.items() if each.ndim == _TEXTS_AND_TOKENS and each.dtype.kind in "iub"
+    ]
 
 
 def _masked(fused: Any, mask: str) -> Any:
     """Return the network with an input as the mask of its attentions, not what they add to the scores."""
     import onnx
 
-    copy = type(fused)()
-    copy.CopyFrom(fused)
-    for node in copy.graph.node:
+    masked = deepcopy(fused)
+    for node in masked.graph.node:
         if node.op_type == "Attention":
             del node.input[_MASK:]
             node.input.append(f"{mask}:mask")
     cast = onnx.helper.make_node("Cast", [mask], [f"{mask}:mask"], to=onnx.TensorProto.INT32)
-    copy.graph.node.insert(0, cast)
-    return copy
+    masked.graph.node.insert(0, cast)
+    return masked
 
 
 def _finished(fused: Any) -> Any:

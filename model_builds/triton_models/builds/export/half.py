@@ -8,19 +8,16 @@ close to what tensor cores do. Inputs and outputs keep their types: requests do 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triton_models.artifact.networks import onnx_signature, side_files
 from triton_models.base.encoding import Tensors
-from triton_models.builds.export.compared import drawn, largest, run, session
+from triton_models.builds.export.compared import difference, drawn, largest, run, session
 from triton_models.builds.export.onnx import check_onnx, serialise
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import OnnxFile, PyTorchNetwork
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _MASKED = 1e30  # attention adds such values to those that it ignores
@@ -44,20 +41,22 @@ def halve(path: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition) 
         return "it is quantized"
     if any(each.data_type == onnx.TensorProto.FLOAT16 for each in network.graph.initializer):
         return ""  # it is in FP16 already
-    half, allowed = to_fp16(network), build.allowed("fp16")
-    taken = onnx_signature(path).inputs
+    allowed, taken = build.allowed("fp16"), onnx_signature(path).inputs
     examples = [each.first for each in build.examples()]
     requests = [each for each in examples if all(tensor.name in each for tensor in taken)]
     try:
-        exact, rounding = session(network), session(_rounding(half))
+        half = to_fp16(network)
+        rounding = _rounding(half)
+        sessions = [session(each) for each in (network, rounding)]
         for inputs in requests or [drawn(taken, model)]:
-            answers = (run(each, inputs) for each in (exact, rounding))
-            most, worst = _difference(*answers, scaled=not requests)
+            answers = (run(each, inputs) for each in sessions)
+            most, worst = difference(*answers, scaled=not requests)
             if not worst <= allowed:
-                layer = _layer(network, _rounding(half), inputs)
+                layer = _layer(network, rounding, inputs)
                 return f"{most} differs by {worst:.2g}, {allowed:g} is allowed; the most is lost in {layer}"
     except Exception as error:  # noqa: BLE001  whatever ONNX Runtime raises
-        return f"ONNX Runtime cannot run it on the CPU: {str(error).partition(chr(10))[0]}"
+        said = str(error).partition("\n")[0]
+        return f"ONNX Runtime cannot convert it, or run it on the CPU: {said}"
     path.write_bytes(serialise(half))
     check_onnx(path)
     return ""
@@ -69,12 +68,11 @@ def to_fp16(network: Any) -> Any:
     from onnx_ir.passes.common import TopologicalSortPass
     from onnxruntime.transformers.float16 import convert_float_to_float16  # type: ignore[import-untyped]
 
-    copy = _copy(network)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are rounded to the largest and the least of FP16
-        copy = convert_float_to_float16(copy, keep_io_types=True)
+        half = convert_float_to_float16(deepcopy(network), keep_io_types=True)
     # It appends its casts, and a valid file has every node after those that it needs.
-    return onnx_ir.to_proto(TopologicalSortPass()(onnx_ir.from_proto(copy)).model)
+    return onnx_ir.to_proto(TopologicalSortPass()(onnx_ir.from_proto(half)).model)
 
 
 def _rounding(half: Any) -> Any:
@@ -83,17 +81,18 @@ def _rounding(half: Any) -> Any:
 
     float16, float32 = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
     inferred = onnx.shape_inference.infer_shapes(half).graph
-    types = {each.name: each.type.tensor_type.elem_type for each in (*inferred.value_info, *inferred.input)}
+    values = (*inferred.input, *inferred.value_info, *inferred.output)
+    types = {each.name: each.type.tensor_type.elem_type for each in values}
     types |= {each.name: each.data_type for each in half.graph.initializer}
-    copy = _copy(half)
-    del copy.graph.value_info[:]
-    constants = [each.t for node in copy.graph.node for each in node.attribute if each.HasField("t")]
-    for tensor in (*copy.graph.initializer, *constants):
+    single = deepcopy(half)
+    del single.graph.value_info[:]
+    constants = [each.t for node in single.graph.node for each in node.attribute if each.HasField("t")]
+    for tensor in (*single.graph.initializer, *constants):
         if tensor.data_type == float16:
-            values = onnx.numpy_helper.to_array(tensor).astype("float32")
-            tensor.CopyFrom(onnx.numpy_helper.from_array(values, tensor.name))
+            exact = onnx.numpy_helper.to_array(tensor).astype("float32")
+            tensor.CopyFrom(onnx.numpy_helper.from_array(exact, tensor.name))
     nodes = []
-    for node in copy.graph.node:
+    for node in single.graph.node:
         nodes.append(node)
         for each in node.attribute:
             if each.name in {"to", "dtype"} and each.i == float16:
@@ -106,20 +105,9 @@ def _rounding(half: Any) -> Any:
             for to, given, result in ((float16, ":exact", ":rounded"), (float32, ":rounded", "")):
                 cast = onnx.helper.make_node("Cast", [f"{name}{given}"], [f"{name}{result}"], to=to)
                 nodes.append(cast)
-    del copy.graph.node[:]
-    copy.graph.node.extend(nodes)
-    return copy
-
-
-def _difference(
-    exact: Mapping[str, np.ndarray], half: Mapping[str, np.ndarray], *, scaled: bool
-) -> tuple[str, float]:
-    """Return the output with the largest difference, and that difference."""
-    found = {}
-    for name, value in exact.items():
-        scale = max(1.0, largest(value)) if scaled else 1.0
-        found[name] = largest(half[name] - value) / scale
-    return max(found.items(), key=lambda each: (each[1] != each[1], each[1]))
+    del single.graph.node[:]
+    single.graph.node.extend(nodes)
+    return single
 
 
 def _layer(network: Any, half: Any, inputs: Tensors) -> str:
@@ -147,13 +135,7 @@ def _answering_all(network: Any) -> Any:
     """Return a network whose outputs are all its values."""
     import onnx
 
-    copy, given = _copy(network), {each.name for each in network.graph.output}
+    all_of, given = deepcopy(network), {each.name for each in network.graph.output}
     values = [name for node in network.graph.node for name in node.output if name and name not in given]
-    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in values)
-    return copy
-
-
-def _copy(network: Any) -> Any:
-    copy = type(network)()
-    copy.CopyFrom(network)
-    return copy
+    all_of.graph.output.extend(onnx.ValueInfoProto(name=name) for name in values)
+    return all_of
