@@ -42,6 +42,8 @@ def test_a_build_is_the_artifact_root_with_its_record(tiny, tmp_path):
         "tensorrt": None,
         "sources": {"weights": "seed 1"},
         "request": {"X": "FP32 [1]"},
+        "answer": {"Y": "FP32 [1]"},
+        "max_batch_size": 0,
     }
 
 

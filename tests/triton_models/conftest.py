@@ -60,10 +60,12 @@ def session() -> boto3.Session:
     return boto3.Session()
 
 
-@pytest.fixture
-def world(session: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+@pytest.fixture(params=["threads", "asyncio"])
+def world(
+    session: boto3.Session, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[World]:
     with ExitStack() as open_until:
-        world = World(open_until, session)
+        world = World(open_until, session, client=request.param)
         for name, value in world.exports().items():
             monkeypatch.setenv(name, value)
         yield world

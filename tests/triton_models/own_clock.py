@@ -23,5 +23,8 @@ class OwnClock(Clock):
         self.waited.append(seconds)
         self.tick(seconds)
 
+    async def pause(self, seconds: float) -> None:
+        self.wait(seconds)
+
     def tick(self, seconds: float) -> None:
         self._now += seconds

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import json
+import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 import boto3
 import numpy as np
+import uvloop
 
 from tests.triton_models.own_clock import OwnClock
 from tests.triton_models.publishing_aws import record_of
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.client import Client, Clock
+from triton_models.client import AsyncClient, Client, Clock
 from triton_models.repository.manifest import Manifest, Publication
-
-_HANG_LIMIT_S = 60.0
 
 # A test that waits for real gives a hang this long, in seconds.
 SHORT_S = 0.4
@@ -59,12 +63,19 @@ def answer(value: float = 3.0) -> Step:
     return reply(200, json.dumps({"outputs": [output]}).encode(), Content_Type="application/json")
 
 
-def manifest(*targets: tuple[str, str], build: dict[str, Any] | None = None, **models: str) -> Step:
+def manifest(
+    *targets: tuple[str, str],
+    build: dict[str, Any] | None = None,
+    requests: Mapping[str, bytes] = MappingProxyType({}),
+    **models: str,
+) -> Step:
     """An answer of S3 with a manifest of these models, or of artifacts of the model m for targets."""
     named = [("m", artifact, ArtifactTarget.parse(target)) for artifact, target in targets]
     written = Manifest()
     for model, artifact, target in [*named, *((*each, None) for each in models.items())]:
-        record = record_of(artifact, build=build or {})
+        request = requests.get(model)
+        sha256 = hashlib.sha256(request).hexdigest() if request else ""
+        record = replace(record_of(artifact, build=build or {}), request=sha256)
         wanted = [Publication(model=model, artifact=artifact, record=record, target=target)]
         written = written.with_published(wanted, at=datetime.now(timezone.utc), by="ann")
     body = written.to_json().encode()
@@ -91,15 +102,29 @@ class ScriptedServer:
         self.otherwise = otherwise
         self.steps: list[Step] = []
         self.requests: list[Request] = []
+        self.connections = 0
+        self.most_at_once = self._at_once = 0
+        self._context: ssl.SSLContext | None = None
+        self._left = 0
         self._asked = threading.Condition()
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
+    def encrypt(self, context: ssl.SSLContext) -> None:
+        """Encrypt connections from now on."""
+        self._context = context
+        self.url = self.url.replace("http:", "https:")
+
     def wait_until_asked(self, times: int) -> None:
         with self._asked:
             assert self._asked.wait_for(lambda: len(self.requests) >= times, timeout=30), self.requests
+
+    def wait_until_left(self, times: int) -> None:
+        """Wait until so many clients have ended the connection on which they were kept waiting."""
+        with self._asked:
+            assert self._asked.wait_for(lambda: self._left >= times, timeout=30), self._left
 
     def let_go(self) -> None:
         self._over.set()
@@ -122,16 +147,27 @@ class ScriptedServer:
                 self._begin(self._serve, self._socket.accept()[0])
 
     def _serve(self, connection: socket.socket) -> None:
+        self.connections += 1
+        if self._context is not None:
+            try:
+                connection = self._context.wrap_socket(connection, server_side=True)
+            except OSError:  # a client that does not trust it
+                return
         with connection, connection.makefile("rb") as stream, suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while (request := _read(stream)) is not None:
-                if not self._do(connection, self._next(request)):
+                goes_on = self._do(connection, self._next(request))
+                with self._asked:
+                    self._at_once -= 1
+                if not goes_on:
                     connection.shutdown(socket.SHUT_RDWR)
                     return
 
     def _next(self, request: Request) -> Step:
         with self._asked:
             self.requests.append(request)
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
             self._asked.notify_all()
             if self.steps:
                 return self.steps.pop(0)
@@ -141,15 +177,27 @@ class ScriptedServer:
         """Take a step; whether the connection goes on."""
         if step.byte_by_byte:
             at = 0
-            while not self._over.wait(0.02):
+            while not self._has_left(connection, 0.02):
                 connection.sendall(step.sends[at : at + 1])
                 at = min(at + 1, len(step.sends) - 1)
             return False
         connection.sendall(step.sends)
         if step.hangs:
-            self._over.wait(_HANG_LIMIT_S)
+            while not self._has_left(connection, 0.02):
+                pass
             return False
         return not step.closes
+
+    def _has_left(self, connection: socket.socket, wait_s: float) -> bool:
+        """Wait a little; whether the client has ended its connection, or the test is over."""
+        if self._over.is_set():
+            return True
+        if not select.select([connection], [], [], wait_s)[0]:
+            return False
+        with self._asked:
+            self._left += 1
+            self._asked.notify_all()
+        return True
 
 
 def _read(stream: BinaryIO) -> Request | None:
@@ -166,15 +214,32 @@ def _read(stream: BinaryIO) -> Request | None:
 ARTIFACT = "m-1111111111111111.tar.gz"
 
 
+RUNNERS: Mapping[str, Callable[..., Any]] = {"asyncio": asyncio.run, "uvloop": uvloop.run}
+
+
+class InAnyLoop:
+    """The client for asyncio, asked like the other one: each call is a coroutine of a loop of its own."""
+
+    def __init__(self, client: AsyncClient, run: Callable[..., Any]) -> None:
+        self._client, self._run = client, run
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *given, **named: self._run(getattr(self._client, name)(*given, **named))
+
+    @property
+    def endpoint_name(self) -> str:
+        return str(self._run(self._client.endpoint_name()))
+
+
 class World:
     """The three services that a client asks, and clients of them."""
 
-    def __init__(self, open_until: ExitStack, session: boto3.Session) -> None:
+    def __init__(self, open_until: ExitStack, session: boto3.Session, *, client: str = "threads") -> None:
         self.runtime = open_until.enter_context(ScriptedServer(answer()))
         self.s3 = open_until.enter_context(ScriptedServer(manifest(m=ARTIFACT)))
         self.ssm = open_until.enter_context(ScriptedServer(parameter("e")))
         self.clock = OwnClock()
-        self._session = session
+        self.session, self._kind = session, client
 
     def exports(self) -> dict[str, str]:
         return {
@@ -188,8 +253,25 @@ class World:
 
     def client(self, **given: Any) -> Client:
         where = {} if "alias" in given else {"endpoint_name": "e"}
-        usual = {"repository": "s3://bucket/models/", "session": self._session, "clock": self.clock}
-        return Client(**{**usual, **where, **given})
+        usual = {"repository": "s3://bucket/models/", "session": self.session, "clock": self.clock}
+        arguments = {**usual, **where, **given}
+        if self._kind != "threads":
+            waiting: Any = InAnyLoop(AsyncClient(**arguments), RUNNERS[self._kind])
+            return waiting
+        return Client(**arguments)
+
+    def all_of(self, **given: Any) -> list[dict[str, Any]]:
+        """The answers of `infer_many`."""
+        if self._kind == "threads":
+            return list(self.client().infer_many(**given))
+        client = AsyncClient(endpoint_name="e", repository="s3://bucket/models/", session=self.session)
+
+        async def gathered() -> list[dict[str, Any]]:
+            async with client:
+                return [each async for each in client.infer_many(**given)]
+
+        answers: list[dict[str, Any]] = RUNNERS[self._kind](gathered())
+        return answers
 
     def hurried(self, **given: Any) -> Client:
         """A client with a real clock and little time."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from tests.triton_models.scripted_server import (
     reply,
 )
 from triton_models.base.errors import FleetError
-from triton_models.client import BINARY_TYPE, Client, InvocationError
+from triton_models.client import BINARY_TYPE, AsyncClient, Client, InvocationError
 from triton_models.facts.limits import PAYLOAD_LIMIT
 
 OLD, NEW, OTHER = "m-3333333333333333.tar.gz", "m-4444444444444444.tar.gz", "other-2222222222222222.tar.gz"
@@ -89,20 +91,27 @@ def test_a_manifest_that_has_not_changed_is_not_sent_again(world: World) -> None
     assert len(world.s3.requests) == 2
 
 
-@pytest.mark.parametrize(
-    ("build", "listed"),
-    [({"request": {"ids": "INT32 [-1, 4]", "mask": "BOOL [4]"}}, True), ({"request": 5}, False), ({}, False)],
-)
-def test_a_model_that_refuses_the_inputs_is_reported_with_those_that_it_has(
-    build: dict[str, Any], listed: bool, world: World
-) -> None:
-    world.s3.otherwise = manifest(build=build, m=ARTIFACT)
-    world.runtime.otherwise = error(
-        424, "ModelError", OriginalStatusCode=400, OriginalMessage="unexpected input"
-    )
+def test_inputs_that_the_model_does_not_have_are_never_sent(world: World) -> None:
+    world.s3.otherwise = manifest(build={"request": {"ids": "INT32 [-1, 4]", "mask": "BOOL [4]"}}, m=ARTIFACT)
     with pytest.raises(InvocationError) as raised:
         world.client().infer(model="m", inputs=ROW)
-    assert ("ids INT32 [-1, 4], mask BOOL [4]" in raised.value.problems[0].fix) == listed
+    assert {each.rule for each in raised.value.problems} == {"client-input"}
+    assert "ids INT32 [-1, 4], mask BOOL [4]" in raised.value.problems[0].fix
+    assert world.runtime.requests == []
+
+
+@pytest.mark.parametrize("build", [{"request": 5}, {}])
+def test_inputs_of_a_model_that_recorded_none_are_sent(build: dict[str, Any], world: World) -> None:
+    world.s3.otherwise = manifest(build=build, m=ARTIFACT)
+    assert float(world.client().infer(model="m", inputs=ROW)["Y"][0]) == 3.0
+
+
+def test_credentials_that_have_expired_are_told(world: World) -> None:
+    world.runtime.otherwise = error(403, "ExpiredTokenException", "The security token has expired")
+    with pytest.raises(InvocationError, match="sign in again") as raised:
+        world.client().infer(model="m", inputs=ROW)
+    assert [each.rule for each in raised.value.problems] == ["credentials"]
+    assert len(world.runtime.requests) == 1
 
 
 def test_a_request_beyond_the_limit_is_refused_before_it_is_sent(world: World) -> None:
@@ -195,3 +204,94 @@ def test_an_alias_that_is_not_there_or_half_there_is_the_users_mistake(
 def test_a_client_has_either_an_endpoint_or_an_alias(given: dict[str, Any], what: str) -> None:
     with pytest.raises(FleetError, match=what):
         Client(repository="s3://bucket/models/", **given)
+
+
+# Many inputs
+
+
+BATCHES = {"request": {"X": "FP32 [-1, 1]"}, "answer": {"Y": "FP32 [-1]"}, "max_batch_size": 4}
+
+
+def doubled(request: Request) -> Step:
+    """Answer each row with its double."""
+    header, end = json.JSONDecoder().raw_decode(request.body.decode("latin-1"))
+    values = np.frombuffer(request.body[end:], np.float32) * 2
+    output = {"name": "Y", "datatype": "FP32", "shape": header["inputs"][0]["shape"], "data": values.tolist()}
+    return reply(200, json.dumps({"outputs": [output]}).encode(), Content_Type="application/json")
+
+
+def numbered(count: int) -> list[dict[str, Any]]:
+    return [{"X": np.array([[number]], np.float32)} for number in range(count)]
+
+
+def test_many_inputs_are_joined_and_answered_in_order(world: World) -> None:
+    world.s3.otherwise, world.runtime.otherwise = manifest(build=BATCHES, m=ARTIFACT), doubled
+    seen: list[int] = []
+    answers = world.all_of(model="m", inputs=numbered(10), progress=seen.append)
+    assert [float(each["Y"][0, 0]) for each in answers] == [2.0 * number for number in range(10)]
+    assert len(world.runtime.requests) == 3
+    assert seen == list(range(1, 11))
+
+
+@pytest.mark.parametrize("world", ["uvloop"], indirect=True)
+def test_the_client_for_asyncio_works_in_uvloop(world: World) -> None:
+    large = {"X": np.zeros((1, 1_000_000), np.float32)}
+    assert [float(each["Y"][0]) for each in world.all_of(model="m", inputs=[large] * 3, rows=0)] == [3.0] * 3
+
+
+def test_an_input_with_more_rows_than_a_request_is_split(world: World) -> None:
+    world.s3.otherwise, world.runtime.otherwise = manifest(build=BATCHES, m=ARTIFACT), doubled
+    (answer,) = world.all_of(model="m", inputs=[{"X": np.arange(9, dtype=np.float32)[:, None]}])
+    np.testing.assert_array_equal(answer["Y"][:, 0], np.arange(9) * 2)
+    assert len(world.runtime.requests) == 3
+
+
+@pytest.mark.parametrize("limit", [{"at_once": 1}, {"bytes_at_once": 1}])
+def test_no_more_is_on_its_way_than_is_allowed(world: World, limit: dict[str, int]) -> None:
+    world.s3.otherwise, world.runtime.otherwise = manifest(build=BATCHES, m=ARTIFACT), doubled
+    assert len(world.all_of(model="m", inputs=numbered(5), rows=0, **limit)) == 5
+    assert world.runtime.most_at_once == 1
+
+
+def test_many_inputs_end_with_the_first_that_fails(world: World) -> None:
+    world.s3.otherwise = manifest(build=BATCHES, m=ARTIFACT)
+    world.runtime.otherwise = error(403, "AccessDeniedException")
+    with pytest.raises(InvocationError, match="invoke"):
+        world.all_of(model="m", inputs=numbered(99), rows=0, at_once=2)
+    assert len(world.runtime.requests) <= 4
+
+
+def test_a_stream_is_answered_while_it_goes_on(world: World) -> None:
+    world.runtime.otherwise = doubled
+    client = AsyncClient(endpoint_name="e", repository="s3://bucket/models/", session=world.session)
+    answered: list[float] = []
+
+    async def inputs() -> AsyncIterator[dict[str, Any]]:
+        for number in range(3):
+            while len(answered) < number:  # each waits for the answer to the one before
+                await asyncio.sleep(0)
+            yield numbered(number + 1)[-1]
+
+    async def stream() -> None:
+        async for each in client.infer_many(model="m", inputs=inputs()):
+            answered.append(float(each["Y"][0, 0]))
+        await client.close()
+
+    asyncio.run(stream())
+    assert answered == [0.0, 2.0, 4.0]
+
+
+def test_models_are_warmed_up_with_the_requests_of_their_builds(world: World) -> None:
+    body = base64.b64encode(b"wake up").decode()
+    stored = json.dumps({"content_type": "text/plain", "body": body}).encode()
+    manifests = manifest(requests={"m": stored}, m=ARTIFACT, other=OTHER)
+    world.s3.otherwise = lambda asked: reply(200, stored) if "/requests/" in asked.line else manifests
+    seen: list[int] = []
+    failed = world.client().warm_up(["m", "other", "o"], progress=seen.append)
+    assert {name: error.problems[0].rule for name, error in failed.items()} == {
+        "other": "no-request",
+        "o": "unknown-model",
+    }
+    (request,) = world.runtime.requests
+    assert (request.body, request.headers["content-type"]) == (b"wake up", "text/plain")
+    assert sorted(seen) == [1, 2, 3]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
+import os
 import pickle
 import threading
 import time
@@ -32,7 +34,7 @@ from tests.triton_models.scripted_server import (
     reply,
 )
 from triton_models.base.errors import FleetError
-from triton_models.client import Client, InvocationError
+from triton_models.client import AsyncClient, Client, InvocationError
 
 ALIAS = "/fleet/endpoint"
 THREADS = 64
@@ -352,44 +354,52 @@ def test_an_alias_that_cannot_be_read_when_its_endpoint_is_gone_is_said_after_th
 # Many callers at once
 
 
-def test_a_model_that_keeps_hanging_is_not_asked_again_and_the_others_are(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("triton_models.client.call.MOST_HUNG_ALIKE", 4)
-
+@pytest.mark.parametrize("step", [HANG, TRICKLE])
+def test_requests_that_hang_leave_no_connection_and_hold_nobody_up(world: World, step: Step) -> None:
     def by_target(request: Request) -> Step:
-        slow = request.headers["x-amzn-sagemaker-target-model"] == "slow.tar.gz"
-        return TRICKLE if slow else answer()
+        return step if request.headers["x-amzn-sagemaker-target-model"] == "slow.tar.gz" else answer()
 
     world.runtime.otherwise = by_target
     client = world.hurried()
-
-    def hang(deadline_s: float) -> InvocationError:
-        return failed(
-            lambda: client.invoke_target(target_model="slow.tar.gz", inputs=ROW, deadline_s=deadline_s)
-        )
-
-    assert [hang(0.1).attempts for _ in range(4)] == [1] * 4
-    error = hang(360.0)
-    assert (rule_of(error), error.attempts, error.retryable) == ("deadline", 0, True)
-    assert ask(client, deadline_s=360.0) == 3.0
+    with ThreadPoolExecutor(THREADS) as threads:
+        slow = [
+            threads.submit(client.invoke_target, target_model="slow.tar.gz", inputs=ROW, deadline_s=SHORT_S)
+            for _ in range(THREADS // 2)
+        ]
+        assert [ask(client, deadline_s=360.0) for _ in range(5)] == [3.0] * 5
+        assert [rule_of(failed(each.result)) for each in slow] == ["deadline"] * len(slow)
+    world.runtime.wait_until_left(len(slow))
 
 
-@pytest.mark.parametrize(("deadline_s", "timeout_s"), [(8.0, 8), (8.1, 16), (69.0, 70), (360.0, 70)])
-def test_a_request_without_a_response_does_not_outlive_its_call_for_long(
-    world: World, session: boto3.Session, monkeypatch: pytest.MonkeyPatch, deadline_s: float, timeout_s: float
-) -> None:
-    timeouts: list[float] = []
+def test_a_cancelled_call_leaves_no_connection(world: World) -> None:
+    world.runtime.otherwise = HANG
+    client = AsyncClient(endpoint_name="e", repository="s3://bucket/models/", session=world.session)
 
-    class Recorded:
-        def client(self, name: str, config: Any) -> Any:
-            made = session.client(name, config=config)
-            if name == "sagemaker-runtime":
-                made.meta.events.register("before-send", lambda **_: timeouts.append(config.read_timeout))
-            return made
+    async def cancel() -> None:
+        call = asyncio.ensure_future(client.infer(model="m", inputs=ROW))
+        await asyncio.to_thread(world.runtime.wait_until_asked, 1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
 
-    ask(world.client(session=Recorded()), deadline_s=deadline_s)
-    assert timeouts == [timeout_s]
+    asyncio.run(cancel())
+    world.runtime.wait_until_left(1)
+
+
+@pytest.mark.parametrize("world", ["threads"], indirect=True)
+def test_a_fork_has_connections_of_its_own(world: World) -> None:
+    client = world.client()
+    assert ask(client) == 3.0
+    child = os.fork()
+    if child == 0:  # pragma: no cover (another process)
+        status = 1
+        try:
+            status = 0 if ask(client) == 3.0 else 1
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert ask(client) == 3.0
+    assert world.runtime.connections == 2
 
 
 def test_each_of_many_threads_gets_its_own_answer_through_faults(world: World) -> None:

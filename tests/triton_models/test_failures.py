@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
+
 import botocore.exceptions as aws
 import pytest
-import urllib3.exceptions
-from botocore.parsers import ResponseParserError
 
 from tests.triton_models.own_clock import OwnClock
 from triton_models.client.deadline import Deadline
@@ -14,13 +15,8 @@ from triton_models.client.failures import Again, Failure, Retries, failure_of
 CONNECTIONS = (
     TimeoutError("slow"),
     ConnectionResetError("gone"),
-    urllib3.exceptions.SSLError("cut"),
-    urllib3.exceptions.IncompleteRead(1, 2),
-    aws.ReadTimeoutError(endpoint_url="u"),
-    aws.EndpointConnectionError(endpoint_url="u"),
-    aws.ResponseStreamingError(error="e"),
-    aws.IncompleteReadError(actual_bytes=1, expected_bytes=2),
-    ResponseParserError("no XML"),
+    ssl.SSLError("cut"),
+    socket.gaierror("who?"),
 )
 
 
@@ -29,6 +25,12 @@ def test_a_connection_that_fails_is_tried_again(error: Exception) -> None:
     failure = failure_of(error)
     assert failure is not None
     assert (failure.rule, failure.again, failure.code) == ("no-answer", Again.SOON, type(error).__name__)
+
+
+def test_credentials_that_cannot_be_fetched_are_no_reason_to_try_again() -> None:
+    failure = failure_of(aws.CredentialRetrievalError(provider="p", error_msg="e"))
+    assert failure is not None
+    assert (failure.rule, failure.again) == ("invoke", Again.NO)
 
 
 def test_a_mistake_of_a_program_is_no_failure() -> None:

@@ -33,6 +33,12 @@ AUTO_COMPLETE = "auto_complete"
 REQUEST = "request"
 """The key of build.json with the inputs of a request to the model."""
 
+ANSWER = "answer"
+"""The key of build.json with the outputs of the model."""
+
+MAX_BATCH_SIZE = "max_batch_size"
+"""The key of build.json with the most rows of a request; 0 if the model has no batches."""
+
 ARCHIVE_SUFFIX = ".tar.gz"
 
 REFUSED_FILE = ".refused.json"

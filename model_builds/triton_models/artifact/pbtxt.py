@@ -235,12 +235,20 @@ def calls_of(config: ModelConfig) -> dict[str, str]:
 
 def request_of(config: ModelConfig) -> dict[str, str]:
     """Return the type and shape of each input of a request, such as {"X": "FP32 [-1, 4]"}."""
-    batch = [-1] if config.max_batch_size else []
     return {
-        each.name: f"{schema().DataType.Name(each.data_type).removeprefix('TYPE_')} {[*batch, *each.dims]}"
-        + (" (optional)" if each.optional else "")
-        for each in config.input
+        each.name: _typed(each, config) + (" (optional)" if each.optional else "") for each in config.input
     }
+
+
+def answer_of(config: ModelConfig) -> dict[str, str]:
+    """Return the type and shape of each output, such as {"Y": "FP32 [-1, 2]"}."""
+    return {each.name: _typed(each, config) for each in config.output}
+
+
+def _typed(tensor: Any, config: ModelConfig) -> str:
+    batch = [-1] if config.max_batch_size else []
+    name = schema().DataType.Name(tensor.data_type).removeprefix("TYPE_")
+    return f"{name} {[*batch, *tensor.dims]}"
 
 
 def decode(content: bytes, *, where: str) -> str:

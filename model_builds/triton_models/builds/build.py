@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, REQUEST
+from triton_models.artifact.layout import ANSWER, AUTO_COMPLETE, BUILD_FILE, MAX_BATCH_SIZE, REQUEST
 from triton_models.artifact.networks import AOTI_FILE, AOTI_PLATFORM
 from triton_models.artifact.pbtxt import (
     CONFIG_FILE,
     ModelConfig,
+    answer_of,
     read_config,
     request_of,
     schema,
@@ -221,10 +222,11 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
     If something was left out, the artifact is portable and cannot be published for an endpoint.
     """
     versions = (each["tensorrt"] for each in job.plans.values() if "tensorrt" in each)
-    request: dict[str, Any] = {}  # its inputs, which the client lists if a request has others
+    signature: dict[str, Any] = {}  # against which the client checks requests
     with contextlib.suppress(FleetError):  # of a file written by a declaration: `fleet check` reports it
         config = read_config(job.root / declaration.name / CONFIG_FILE)
-        request[REQUEST] = request_of(config)
+        signature[REQUEST], signature[ANSWER] = request_of(config), answer_of(config)
+        signature[MAX_BATCH_SIZE] = config.max_batch_size
     added = sorted(declaration.custom_image_adds)
     return {
         "model": declaration.name,
@@ -235,7 +237,7 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
         "tensorrt": next(versions, job.release.tensorrt) if job.plans else None,
         **({"plans": dict(sorted(job.plans.items()))} if job.plans else {}),
         "sources": dict(sorted(job.sources.items())),
-        **request,
+        **signature,
         **({"networks": dict(sorted(job.networks.items()))} if job.networks else {}),
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),

@@ -13,6 +13,7 @@ from triton_models.cli.options import (
     add_models,
     add_portable,
     add_repository,
+    seconds,
 )
 
 
@@ -146,6 +147,55 @@ def rehearse(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=int, default=0, help="the embedded AWS's port (default: a free one)")
     parser.set_defaults(run="triton_rehearsal.rehearse.command", extra="rehearse")
+
+
+def invoke(parser: argparse.ArgumentParser) -> None:
+    """Ask a deployed model, and print its answer."""
+    parser.add_argument("model", metavar="NAME", help="the model's name in the repository")
+    values = parser.add_mutually_exclusive_group()
+    values.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an input: JSON, a text, or @FILE: .npy, .json, or the bytes of another file; once for each",
+    )
+    values.add_argument(
+        "--example",
+        metavar="NAME",
+        help="an example of its declaration (default, without --input: the first)",
+    )
+    parser.add_argument(
+        "--output", action="append", default=[], metavar="NAME", help="only this output; once for each"
+    )
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the outputs to this .npz file too")
+    parser.add_argument(
+        "--deadline",
+        type=seconds,
+        default=360.0,
+        metavar="SECONDS",
+        help="the time limit (default: %(default)g)",
+    )
+    _add_endpoint(parser)
+    add_models(parser)
+    add_repository(parser)
+    parser.set_defaults(run="triton_models.client.invoke", extra="client")
+
+
+def _add_endpoint(parser: argparse.ArgumentParser) -> None:
+    """Add `--alias`, or `--endpoint` and `--target`."""
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "--alias",
+        metavar="NAME",
+        help="the fleet's alias, such as /triton-fleet/TritonFleet/endpoint: the output EndpointAlias",
+    )
+    where.add_argument("--endpoint", metavar="NAME", help="an endpoint instead of an alias")
+    parser.add_argument(
+        "--target",
+        metavar="TARGET",
+        help="the target of --endpoint, such as sm86-trt10.13.3, if models need it",
+    )
 
 
 def smoke(parser: argparse.ArgumentParser) -> None:

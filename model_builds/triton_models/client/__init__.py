@@ -1,16 +1,19 @@
 """Invokes the models behind an endpoint by their names.
 
-This package is the interface for applications: `Client`, the error it raises, and the encoding of tensors.
-`client` finds the endpoint of an `alias` and the artifact of a name, and `remembered` refreshes both in the
-background. `call` and `deadline` handle a single request, and `failures` decides which
-are sent again.
+This package is the interface for applications: `Client`, `AsyncClient`, the error that they raise, and the
+encoding of tensors. `core` has the course of a call without input and output: it finds the endpoint of an
+`alias` and the artifact of one of the `names`, which `remembered` refreshes in the background, and holds
+inputs against the `signature`. `failures` decides what is sent again. `service` signs requests and sends them
+as boto3 would, and `connections` does so in asyncio. `batches` joins and splits many inputs.
 """
 
 from __future__ import annotations
 
 from triton_models.base.encoding import BINARY_TYPE, JSON_TYPE, Content, Parameters, Tensors, decode, encode
+from triton_models.client.asynchronous import AsyncClient
 from triton_models.client.call import InvocationError
-from triton_models.client.client import DEADLINE_S, READY_LIMIT_S, Client
+from triton_models.client.client import Client
+from triton_models.client.core import DEADLINE_S, READY_LIMIT_S
 from triton_models.client.deadline import Clock
 
 __all__ = [
@@ -18,6 +21,7 @@ __all__ = [
     "DEADLINE_S",
     "JSON_TYPE",
     "READY_LIMIT_S",
+    "AsyncClient",
     "Client",
     "Clock",
     "Content",

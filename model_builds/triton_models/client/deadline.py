@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 
@@ -16,6 +17,10 @@ class Clock:
     def wait(self, seconds: float) -> None:
         """Wait for a number of seconds."""
         time.sleep(seconds)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait in asyncio."""
+        await asyncio.sleep(seconds)
 
 
 CLOCK = Clock()
@@ -41,3 +46,7 @@ class Deadline:
     def left_s(self) -> float:
         """The remaining time; 0 after the deadline."""
         return max(0.0, self.limit_s - self.elapsed_s)
+
+    def left(self) -> float:
+        """Return the remaining time."""
+        return self.left_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -27,11 +28,7 @@ class Again(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The failure of one request, with the facts of an `InvocationError`.
-
-    Attributes:
-        refused_inputs: True if the model refused the request.
-    """
+    """The failure of one request, with the facts of an `InvocationError`."""
 
     rule: str
     what: str
@@ -41,7 +38,6 @@ class Failure:
     status: int | None = None
     message: str = ""
     log_stream: str = ""
-    refused_inputs: bool = False
 
 
 _NOT_READY = "ModelNotReadyException"
@@ -55,6 +51,15 @@ _THROTTLED = frozenset(
 )
 _TIMED_OUT = frozenset({"RequestTimeout", "RequestTimeoutException"})
 
+# https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html, read 2026-11-26.
+_NOT_SIGNED_IN = frozenset(
+    {
+        *("ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidClientTokenId"),
+        *("InvalidSignatureException", "MissingAuthenticationToken", "MissingAuthenticationTokenException"),
+        *("RequestExpired", "SignatureDoesNotMatch", "UnrecognizedClientException"),
+    }
+)
+
 # Triton's message about a model it has just loaded, while another one is loaded or unloaded.
 _UNKNOWN_MODEL = "Request for unknown model"
 
@@ -66,15 +71,19 @@ _LATER = "retry later; if the error persists, check the endpoint's alarms and it
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """Return the failure for an exception of boto3 or of a connection; None for others."""
-    import botocore.exceptions as aws
-    from botocore.parsers import ResponseParserError
-    from urllib3.exceptions import HTTPError
+    """Return the failure for an exception of a connection or of boto3's credentials; None for others."""
+    from botocore.exceptions import BotoCoreError
 
-    if isinstance(error, aws.ClientError):
-        return _answered(error.response)
-    sdk = (aws.HTTPClientError, aws.ConnectionError, aws.IncompleteReadError, ResponseParserError)
-    if isinstance(error, (*sdk, HTTPError, OSError)):  # the SDK does not wrap all of them
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Failure(
+            rule="certificate",
+            what=f"the endpoint's certificate is not trusted: {error.verify_message}",
+            fix="check AWS_ENDPOINT_URL and the proxy, and name their certificates with AWS_CA_BUNDLE",
+            again=Again.NO,
+            code=type(error).__name__,
+            message=str(error),
+        )
+    if isinstance(error, OSError):
         return Failure(
             rule="no-answer",
             what=f"incomplete response: {str(error) or type(error).__name__}",
@@ -83,7 +92,7 @@ def failure_of(error: Exception) -> Failure | None:
             code=type(error).__name__,
             message=str(error),
         )
-    if isinstance(error, aws.BotoCoreError):
+    if isinstance(error, BotoCoreError):
         return Failure(
             rule="invoke",
             what=f"the SDK cannot send the request: {error}",
@@ -105,18 +114,8 @@ def late(limit_s: float) -> Failure:
     )
 
 
-def crowded() -> Failure:
-    """Return the failure of a request that is not sent because too many others hang."""
-    return Failure(
-        rule=DEADLINE,
-        what="too many earlier requests are still without a response after their deadline",
-        fix="check the endpoint's latency alarms and its log; retry later, or use a longer deadline_s",
-        again=Again.NO,
-    )
-
-
-def _answered(response: Mapping[str, Any]) -> Failure:
-    """Return the failure for an error of the API."""
+def answered(response: Mapping[str, Any]) -> Failure:
+    """Return the failure for an error of the API, as botocore reads it."""
     error = response.get("Error") or {}
     code, message = str(error.get("Code") or ""), str(error.get("Message") or "")
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -136,6 +135,13 @@ def _answered(response: Mapping[str, Any]) -> Failure:
             what=f"too many requests: {message or code}",
             fix="send fewer requests at a time, or increase the endpoint's capacity",
             again=Again.SOON,
+        )
+    if code in _NOT_SIGNED_IN:
+        return failure(
+            rule="credentials",
+            what=f"the credentials are refused: {message or code}",
+            fix="sign in again, or renew the session that the client was created with",
+            again=Again.NO,
         )
     if code in _TIMED_OUT or (status is not None and status >= _SERVER_ERROR):
         return failure(
@@ -170,7 +176,6 @@ def _of_model(response: Mapping[str, Any], message: str) -> Failure:
             what=error_in(said),
             fix="correct the model, or the inputs, which match its config.pbtxt",
             again=Again.NO,
-            refused_inputs=True,
         )
     return failure(
         rule="model-failed",

@@ -90,6 +90,11 @@ class Store:
                     raise
         raise AssertionError  # the last read returns or raises
 
+    def get_request(self, sha256: str) -> bytes:
+        """Return a request that warms a model up."""
+        content: bytes = self.read(request_name(sha256), lambda body: body.read())[1]
+        return content
+
     def put_request(self, document: bytes) -> None:
         """Upload a request that warms a model up, unless it exists."""
         from botocore.exceptions import ClientError

@@ -57,16 +57,21 @@ class _Session:
     exports: Mapping[str, str]
 
     def client(self, service: str, **options: Any) -> Any:
+        own = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
+        url = self.exports.get(own, self.exports["AWS_ENDPOINT_URL"])
+        return self._session().client(service, endpoint_url=url, **options)
+
+    def get_credentials(self) -> Any:
+        return self._session().get_credentials()
+
+    def _session(self) -> Any:
         import boto3
 
-        own = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
-        session: Any = boto3.Session(
+        return boto3.Session(
             aws_access_key_id=self.exports["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=self.exports["AWS_SECRET_ACCESS_KEY"],
             region_name=self.exports["AWS_REGION"],
         )
-        url = self.exports.get(own, self.exports["AWS_ENDPOINT_URL"])
-        return session.client(service, endpoint_url=url, **options)
 
 
 @contextmanager

@@ -1,0 +1,181 @@
+"""`fleet invoke`: ask a deployed model, with values from the command line, files or a declared example."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.encoding import DATATYPES, Tensors
+from triton_models.base.suggest import did_you_mean
+from triton_models.client.client import Client
+from triton_models.client.signature import Tensor
+from triton_models.declare.reading import load_build
+from triton_models.repository.objects import opened
+
+if TYPE_CHECKING:
+    from triton_models.client.batches import Answer
+
+INVOKE_INPUT = Check(id="invoke-input", source=FROM_ARGUMENTS)
+INVOKE_EXAMPLE = Check(id="invoke-example", source=FROM_ARGUMENTS)
+
+_HOW = "write NAME=VALUE with JSON or a text, or NAME=@FILE: .npy, .json, or the bytes of another file"
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invoked:
+    """The answer of a model."""
+
+    model: str
+    artifact: str
+    endpoint: str
+    seconds: float
+    answer: Answer
+    saved: Path | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0: a request that fails is an error."""
+        return 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the answer as JSON-ready data."""
+        return {
+            "model": self.model,
+            "artifact": self.artifact,
+            "endpoint": self.endpoint,
+            "seconds": round(self.seconds, 4),
+            "outputs": {
+                name: {
+                    "datatype": DATATYPES.get(each.dtype.str, "BYTES"),
+                    "shape": list(each.shape),
+                    "data": _plain(each.tolist()),
+                }
+                for name, each in self.answer.items()
+            },
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield what answered, and the outputs."""
+        yield f"{self.artifact} of {self.endpoint} answered in {self.seconds * 1e3:,.0f} ms"
+        for name, each in self.answer.items():
+            yield f"{name}  {DATATYPES.get(each.dtype.str, 'BYTES')} {list(each.shape)}"
+            yield from (f"  {line}" for line in _shown(each).splitlines())
+        if self.saved is not None:
+            yield f"saved to {self.saved}"
+
+
+def run(arguments: argparse.Namespace) -> Invoked:
+    """Run `fleet invoke MODEL [--input NAME=VALUE ...] [--example NAME]`."""
+    import numpy as np
+
+    with opened(arguments.repository) as store:
+        client = Client(
+            alias=arguments.alias,
+            endpoint_name=arguments.endpoint,
+            target=arguments.target,
+            repository=store.url,
+            deadline_s=arguments.deadline,
+        )
+    artifact, signature = client.target_model(arguments.model), client.signature(arguments.model)
+    if arguments.input:
+        inputs: Tensors = _given(arguments.input, signature.inputs if signature else {})
+    else:
+        inputs = _example(arguments.model, arguments.example, arguments.models)
+    begun = time.monotonic()
+    answer = client.infer(model=arguments.model, inputs=inputs, outputs=arguments.output or None)
+    seconds = time.monotonic() - begun
+    if arguments.save is not None:
+        with arguments.save.open("wb") as file:
+            np.savez(file, **{name: _savable(each) for name, each in answer.items()})
+    return Invoked(
+        model=arguments.model,
+        artifact=artifact,
+        endpoint=client.endpoint_name,
+        seconds=seconds,
+        answer=answer,
+        saved=arguments.save,
+    )
+
+
+def _given(written: Sequence[str], inputs: Mapping[str, Tensor]) -> dict[str, Any]:
+    report, found = Report("--input"), dict[str, Any]()
+    for each in written:
+        name, is_one, text = each.partition("=")
+        if not is_one or not name:
+            report(INVOKE_INPUT, f"{each!r} is no input", fix=_HOW)
+        elif name in found:
+            report(INVOKE_INPUT, f"{name!r} is given twice", fix="give each input once")
+        else:
+            found[name] = _value(name, text, inputs.get(name), report)
+    report.raise_if_any()
+    return found
+
+
+def _value(name: str, text: str, tensor: Tensor | None, report: Report) -> Any:
+    """Return a value as it is written, or in a file; a single one gets the shape of its input."""
+    import numpy as np
+
+    is_text = tensor is not None and tensor.data_type == "STRING"
+    value: Any = text
+    try:
+        if text.startswith("@"):
+            path = Path(text[1:])
+            if path.suffix == ".npy":
+                return np.load(path, allow_pickle=False)
+            value = json.loads(path.read_text()) if path.suffix == ".json" else path.read_bytes()
+        elif not is_text or text.startswith("["):
+            value = json.loads(text)
+    except OSError as error:
+        report(INVOKE_INPUT, f"{name!r} cannot be read: {error}", fix=_HOW)
+    except ValueError as error:
+        report(INVOKE_INPUT, f"{name!r} is {text[:60]!r}: {error}", fix=_HOW)
+    if tensor is None or isinstance(value, list):
+        return value
+    shape = [max(size, 1) for size in tensor.dims]
+    return np.full(shape, value, dtype=object if isinstance(value, (str, bytes)) else None).tolist()
+
+
+def _example(model: str, name: str | None, models: Path | None) -> Tensors:
+    """Return the inputs of a declared example: the named one, or the first."""
+    examples = list(load_build(model, models).examples())
+    named = {each.name: each for each in examples}
+    if name is None and examples:
+        return examples[0].first
+    if name not in named:
+        listed = ", ".join(named) or "none"
+        raise INVOKE_EXAMPLE.error(
+            what=f"{model!r} declares no example {name!r}" if name else f"{model!r} declares no examples",
+            where=f"the declaration of {model!r}",
+            fix=did_you_mean(
+                name or "", named, otherwise=f"name one of its examples: {listed}; or use --input"
+            ),
+        )
+    return named[name].first
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
+
+
+def _shown(array: Any) -> str:
+    import numpy as np
+
+    if array.dtype.kind == "O":
+        array = np.array(_plain(array.tolist()), dtype=object)
+    return str(
+        np.array2string(array, threshold=4 * _SHOWN, edgeitems=_SHOWN // 2, separator=", ", precision=6)
+    )
+
+
+def _savable(array: Any) -> Any:
+    """Return an array without Python objects, which a file is not trusted with."""
+    return array.astype(bytes) if array.dtype.kind == "O" else array
