@@ -154,6 +154,16 @@ def test_the_command_line_asks_a_model(stayed: Stayed, tmp_path: Path) -> None:
     assert example["outputs"]["EMBEDDING"]["shape"][1] == 384
 
 
+def test_the_command_line_loads_a_model(stayed: Stayed, tmp_path: Path) -> None:
+    deployed = stayed.document["deployed"]
+    fleet = [sys.executable, "-m", "triton_models", "load", "minilm", "--alias", deployed["alias"]]
+    asked = ["--repository", deployed["repository"], "--rate", "5/s", "--for", "3s", "--json"]
+    more = {"PYTHONPATH": str(ROOT / "model_builds")}
+    found = json.loads(run([*fleet, *asked], stayed, tmp_path, **more))
+    assert found["errors"] == {}
+    assert found["warm"]["count"] > 5
+
+
 @pytest.mark.skipif(shutil.which("aws") is None, reason="the AWS command line is not installed")
 @pytest.mark.parametrize("page", SHELL)
 def test_the_commands_for_a_shell_run(page: str, stayed: Stayed, tmp_path: Path) -> None:

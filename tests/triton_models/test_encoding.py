@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -49,6 +50,26 @@ def test_json_holds_everything_in_the_open():
         ],
         "outputs": [{"name": "Y"}],
     }
+
+
+@pytest.mark.parametrize(
+    "values", [np.array([np.nan]), np.array([np.inf], np.float32), np.ones(1, np.float16)]
+)
+def test_what_json_or_triton_in_json_lacks_is_refused(values):
+    with pytest.raises(FleetError, match="json-values"):
+        encode({"X": values}, outputs=None, content="json")
+
+
+def test_bf16_is_sent_and_read_in_two_bytes():
+    values = np.array([1.5, -2.0], ml_dtypes.bfloat16)
+    body, kind = encode({"X": values}, outputs=None, content="binary")
+    at = int(kind.removeprefix(BINARY_TYPE))
+    assert json.loads(body[:at])["inputs"][0]["datatype"] == "BF16"
+    answer = binary(output("BF16", [2], 4), data=body[at:])
+    np.testing.assert_array_equal(decode(*answer)["Y"], np.array([1.5, -2.0], np.float32), strict=True)
+    theirs = InferInput("X", [2], "BF16")
+    theirs.set_data_from_numpy(values)
+    assert body[at:] == theirs._get_binary_data()
 
 
 @pytest.mark.parametrize("outputs", [None, ["Y"]])

@@ -112,6 +112,7 @@ def encode_buffers(
         why = "Triton does not support that type"
         raise FleetError([DATATYPE.problem(what=each, where=where, fix=fix, why=why) for each in wrong])
     if content == "json":
+        _refuse_binary_only(headers, where)
         return [_json(headers, values, outputs, parameters, where)], JSON_TYPE
     parts = list(map(_bytes_of, values))
     declared = ", ".join(
@@ -152,6 +153,17 @@ def _bytes_of(values: Array | list[bytes]) -> Buffer:
     if values.nbytes < _SMALL:
         return values.tobytes()
     return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+
+
+def _refuse_binary_only(headers: Sequence[str], where: str) -> None:
+    """Refuse types that Triton does not take in JSON: seen with release 24.10 on 2026-11-26."""
+    found = [each for each in headers if each.endswith(('"FP16"', '"BF16"'))]
+    if found:
+        raise JSON_VALUES.error(
+            what=f"Triton does not take these inputs in JSON: {'; '.join(found)}",
+            where=where,
+            fix='send them with content="binary"',
+        )
 
 
 def _json(

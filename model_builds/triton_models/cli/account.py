@@ -13,7 +13,12 @@ from triton_models.cli.options import (
     add_models,
     add_portable,
     add_repository,
+    count,
+    duration,
+    not_negative,
+    rates,
     seconds,
+    times,
 )
 
 
@@ -182,8 +187,117 @@ def invoke(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run="triton_models.client.invoke", extra="client")
 
 
-def _add_endpoint(parser: argparse.ArgumentParser) -> None:
-    """Add `--alias`, or `--endpoint` and `--target`."""
+def load(parser: argparse.ArgumentParser) -> None:
+    """Send requests at planned moments to an endpoint or a Triton server, and measure the answers."""
+    parser.add_argument(
+        "names", nargs="*", default=[], metavar="NAME", help="the models (default: all that are published)"
+    )
+    parser.add_argument(
+        "--rate",
+        type=rates,
+        metavar="RATE",
+        help="requests per second, such as 50/s or 3000/min; or steps, such as 10/s,20/s,40/s",
+    )
+    parser.add_argument(
+        "--for",
+        dest="duration",
+        type=duration,
+        metavar="TIME",
+        help="how long, such as 5m; of each step, if there are several",
+    )
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="send this trace instead: a CSV file with the columns seconds and model, as --output writes it",
+    )
+    parser.add_argument(
+        "--burstiness",
+        type=not_negative,
+        default=1.0,
+        metavar="CV",
+        help="the variation of the gaps between requests: 0 is even, 1 a Poisson process, more are bursts "
+        "(default: %(default)g)",
+    )
+    parser.add_argument(
+        "--popularity",
+        type=not_negative,
+        default=0.0,
+        metavar="Z",
+        help="the exponent of Zipf's law over the models: 0 asks all equally often (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--present",
+        type=times,
+        metavar="HERE/AWAY",
+        help="models come and go: the mean times for which one is asked and is not, such as 10m/1h",
+    )
+    knee = parser.add_argument_group("the largest rate")
+    knee.add_argument(
+        "--find-knee",
+        action="store_true",
+        help="raise the rate from --rate until it is too much, --for each, and print the scaling target",
+    )
+    knee.add_argument(
+        "--p99", type=duration, metavar="TIME", help="a rate whose 99th percentile is above is too much"
+    )
+    knee.add_argument(
+        "--gpus",
+        type=count,
+        metavar="N",
+        help="the number of GPUs (default: those of the endpoint's instances)",
+    )
+    knee.add_argument(
+        "--growth",
+        type=not_negative,
+        default=20.0,
+        metavar="PERCENT",
+        help="how fast load grows, a minute, while an instance starts (default: %(default)g)",
+    )
+    knee.add_argument(
+        "--start",
+        type=duration,
+        default=720.0,
+        metavar="TIME",
+        help="how long an instance takes to start (default: 12m)",
+    )
+    knee.add_argument("--scaling", action="store_true", help="search although the endpoint scales meanwhile")
+    paid = parser.add_argument_group("in an account")
+    paid.add_argument(
+        "--budget", type=seconds, metavar="USD", help="end when the endpoint's instances have cost this much"
+    )
+    paid.add_argument("--yes", action="store_true", help="do not ask whether to send the requests")
+    parser.add_argument("--seed", type=int, metavar="N", help="the seed of the schedule (default: a new one)")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an input, as for `fleet invoke` (default: the request that the build has stored, or zeros)",
+    )
+    parser.add_argument(
+        "--deadline",
+        type=seconds,
+        default=70.0,
+        metavar="SECONDS",
+        help="the time after which a request has failed (default: %(default)g)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="write the schedule, all requests and the figures here",
+    )
+    _add_endpoint(parser).add_argument(
+        "--triton", metavar="URL", help="a Triton server instead, such as http://localhost:8000"
+    )
+    add_repository(parser)
+    parser.set_defaults(run="triton_models.load.command", extra="client")
+
+
+def _add_endpoint(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add `--alias`, or `--endpoint` and `--target`; return the group of what may be called."""
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument(
         "--alias",
@@ -196,6 +310,7 @@ def _add_endpoint(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         help="the target of --endpoint, such as sm86-trt10.13.3, if models need it",
     )
+    return where
 
 
 def smoke(parser: argparse.ArgumentParser) -> None:

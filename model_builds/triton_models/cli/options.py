@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 from pathlib import Path
 
 NAME_HELP = "a folder under model_builds/models/, or folder:form for another form of the network"
@@ -43,6 +44,69 @@ def seconds(text: str) -> float:
         msg = f"{text!r}: expected a number of seconds above 0"
         raise argparse.ArgumentTypeError(msg)
     return number
+
+
+def not_negative(text: str) -> float:
+    """Parse a number of 0 or more.
+
+    Raises:
+        argparse.ArgumentTypeError: The string is anything else.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        msg = f"{text!r}: expected a number of 0 or more"
+        raise argparse.ArgumentTypeError(msg)
+    return number
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def duration(text: str) -> float:
+    """Parse a time such as 250ms, 30s, 5m or 2h; a number alone is seconds.
+
+    Raises:
+        argparse.ArgumentTypeError: The string is anything else.
+    """
+    found = re.fullmatch(r"([0-9.]+)\s*(ms|s|m|min|h)?", text.strip())
+    try:
+        return seconds(found[1]) * _UNITS[found[2] or "s"] if found else seconds("")
+    except argparse.ArgumentTypeError:
+        msg = f"{text!r}: expected a time such as 250ms, 30s, 5m or 2h"
+        raise argparse.ArgumentTypeError(msg) from None
+
+
+def rates(text: str) -> list[float]:
+    """Parse requests per second, such as 50/s or 3000/min, or steps of them, such as 10/s,20/s,40/s.
+
+    Raises:
+        argparse.ArgumentTypeError: The string is anything else.
+    """
+    found = []
+    for part in text.split(","):
+        count, _, unit = part.strip().partition("/")
+        try:
+            found.append(seconds(count) / _UNITS[unit or "s"])
+        except (argparse.ArgumentTypeError, KeyError):
+            msg = f"{text!r}: expected a rate such as 50/s or 3000/min, or steps such as 10/s,20/s,40/s"
+            raise argparse.ArgumentTypeError(msg) from None
+    return found
+
+
+def times(text: str) -> tuple[float, float]:
+    """Parse two times, such as 10m/1h.
+
+    Raises:
+        argparse.ArgumentTypeError: The string is anything else.
+    """
+    first, slash, second = text.partition("/")
+    if not slash:
+        msg = f"{text!r}: expected two times such as 10m/1h"
+        raise argparse.ArgumentTypeError(msg)
+    return duration(first), duration(second)
 
 
 def add_count(parser: argparse.ArgumentParser, name: str, text: str, *, default: int) -> None:

@@ -17,6 +17,7 @@ from triton_models.client.call import Call, HungError, InvocationError, start
 from triton_models.client.client import AT_ONCE, BYTES_AT_ONCE
 from triton_models.client.connections import Connections
 from triton_models.client.core import Asked, Configured, Look, Pause, Send, Step, Steps
+from triton_models.client.service import Request
 from triton_models.client.signature import Signature
 from triton_models.client.telemetry import observed
 from triton_models.client.wire import SILENCE_S, Response
@@ -64,6 +65,14 @@ class AsyncClient(Configured):
     async def signature(self, model: str) -> Signature | None:
         """Return a model's inputs and outputs: see `Client.signature`."""
         return self._names.signature(model, await self.target_model(model))
+
+    async def request_of(self, model: str, inputs: Tensors | None = None) -> tuple[str, Request]:
+        """Return a model's artifact and an encoded request: of its build, or with inputs.
+
+        Raises:
+            FleetError: The model is unknown, or nothing is known of its inputs.
+        """
+        return await self._apart(lambda: self._prepared(model, inputs))
 
     async def infer(
         self,

@@ -24,19 +24,21 @@ class Connections:
         busy: The number of requests that are on their way or wait for a connection.
     """
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: Route, *, at_once: int = _CONNECTIONS) -> None:
         self.busy = 0
         self._route = route
         self._idle: list[_Connection] = []
-        self._free = asyncio.Semaphore(_CONNECTIONS)
+        self._free = asyncio.Semaphore(at_once)
 
-    async def send(self, path: str, headers: Mapping[str, str], body: Sequence[Buffer]) -> Response:
-        """Send a POST request, and return the response.
+    async def send(
+        self, path: str, headers: Mapping[str, str], body: Sequence[Buffer], *, method: str = "POST"
+    ) -> Response:
+        """Send a request, and return the response.
 
         Raises:
             OSError: There is no connection, or it ended early.
         """
-        head = self._route.head(path, headers)
+        head = self._route.head(path, headers, method=method)
         self.busy += 1
         try:
             async with self._free:

@@ -216,6 +216,20 @@ class Configured:
         buffers, content_type = self._names.request(call.model, call.artifact)
         return Request(buffers=buffers, content_type=content_type)
 
+    def _prepared(self, model: str, inputs: Tensors | None) -> tuple[str, Request]:
+        """Return a model's artifact and a request to it, which may wait.
+
+        Without inputs, it is the request that the build has stored, or zeros for the inputs that it recorded.
+        """
+        call = Call(model=model, deadline=self._deadline())
+        self._address(call, self._serving(call.deadline))
+        if inputs is None:
+            signature = self._names.signature(model, call.artifact)
+            if signature is None or self._names.has_request(model, call.artifact):
+                return call.artifact, self._stored_request(call)
+            inputs = {name: each.zeros() for name, each in signature.inputs.items() if not each.optional}
+        return call.artifact, self._request(Asked(inputs=inputs), call)
+
     def _artifact(self, model: str) -> str:
         deadline = self._deadline()
         return self._names.artifact(model, self._serving(deadline).target, deadline)

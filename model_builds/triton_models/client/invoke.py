@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> Invoked:
         )
     artifact, signature = client.target_model(arguments.model), client.signature(arguments.model)
     if arguments.input:
-        inputs: Tensors = _given(arguments.input, signature.inputs if signature else {})
+        inputs: Tensors = given(arguments.input, signature.inputs if signature else {})
     else:
         inputs = _example(arguments.model, arguments.example, arguments.models)
     begun = time.monotonic()
@@ -104,7 +104,12 @@ def run(arguments: argparse.Namespace) -> Invoked:
     )
 
 
-def _given(written: Sequence[str], inputs: Mapping[str, Tensor]) -> dict[str, Any]:
+def given(written: Sequence[str], inputs: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return the inputs that are written as NAME=VALUE; single values get the shapes of known inputs.
+
+    Raises:
+        FleetError: Some cannot be read; all are listed.
+    """
     report, found = Report("--input"), dict[str, Any]()
     for each in written:
         name, is_one, text = each.partition("=")

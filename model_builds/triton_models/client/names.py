@@ -107,6 +107,12 @@ class Names:
             self._signatures[artifact] = known
         return known
 
+    def has_request(self, model: str, artifact: str) -> bool:
+        """Return whether an artifact was published with a request that warms it up, without waiting."""
+        stored = self._stored.value
+        record = stored.manifest.record(model=model, artifact=artifact) if stored else None
+        return record is not None and bool(record.request)
+
     def request(self, model: str, artifact: str) -> tuple[Sequence[Buffer], str]:
         """Return the body and the content type of the request that warms an artifact up, read from S3.
 

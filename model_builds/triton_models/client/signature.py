@@ -43,6 +43,15 @@ class Tensor:
     def __str__(self) -> str:
         return f"{self.data_type} {list(self.dims)}"
 
+    def zeros(self) -> Array:
+        """Return a value of zeros, or of empty strings; a size that is free is 1."""
+        import numpy as np
+
+        shape = [max(size, 1) for size in self.dims]
+        if self.data_type == _TEXT:
+            return np.full(shape, b"", dtype=object)
+        return np.zeros(shape, "V2" if self.data_type == _BF16 else NUMPY_TYPES[self.data_type])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:

@@ -73,8 +73,8 @@ class Route:
         host, port = _address(self.server)
         return _head("CONNECT", f"{host}:{port}", {"Host": f"{host}:{port}", **_authorization(self.proxy)})
 
-    def head(self, path: str, headers: Mapping[str, str]) -> bytes:
-        """Return the head of a POST request.
+    def head(self, path: str, headers: Mapping[str, str], *, method: str = "POST") -> bytes:
+        """Return the head of a request.
 
         Raises:
             ValueError: A header cannot be sent.
@@ -82,8 +82,8 @@ class Route:
         host = {"Host": self.server.netloc}
         if self.proxy is not None and self.tls is None:
             target = f"{self.server.scheme}://{self.server.netloc}{path}"
-            return _head("POST", target, {**host, **headers, **_authorization(self.proxy)})
-        return _head("POST", path, {**host, **headers})
+            return _head(method, target, {**host, **headers, **_authorization(self.proxy)})
+        return _head(method, path, {**host, **headers})
 
 
 def check_tunnel(response: Response) -> None:

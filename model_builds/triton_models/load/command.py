@@ -1,0 +1,196 @@
+"""`fleet load`: compute a schedule, send it, and print what was found."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.util
+import math
+import secrets
+import signal
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.encoding import Tensors
+from triton_models.base.errors import FleetError
+from triton_models.base.outcome import progress
+from triton_models.client.asynchronous import AsyncClient
+from triton_models.client.invoke import given
+from triton_models.load.account import Deployed, confirm, deployed, is_aws
+from triton_models.load.generator import Live, Run
+from triton_models.load.generator import run as generate
+from triton_models.load.knee import Growth, Knee, find_knee
+from triton_models.load.result import Loaded, loaded, write
+from triton_models.load.schedule import Schedule, Traffic, read, scheduled
+from triton_models.load.targets import EndpointTarget, Target, TritonTarget
+from triton_models.repository.objects import opened
+from triton_models.repository.stored_manifest import read as read_manifest
+
+T = TypeVar("T")
+
+LOAD = Check(id="load", source=FROM_ARGUMENTS)
+
+_SEEDS = 1 << 31
+
+
+def run(arguments: argparse.Namespace) -> Loaded | Knee:
+    """Run `fleet load [NAME...] --rate RATE --for TIME`, or `--trace FILE`, or with `--find-knee`."""
+    inputs = given(arguments.input, {}) if arguments.input else None
+    target, models = _target(arguments, inputs)
+    seed = arguments.seed if arguments.seed is not None else secrets.randbelow(_SEEDS)
+    if arguments.find_knee:
+        at, limit_s = _allowed(arguments, target, seconds=None)
+        return _in_a_loop(lambda: _knee(arguments, target, models, seed=seed, at=at, limit_s=limit_s))
+    schedule = _schedule(arguments, models, seed)
+    whole = float(schedule.at[-1])
+    _, limit_s = _allowed(arguments, target, seconds=whole)
+    if limit_s < whole:
+        progress(f"The budget ends the run after {limit_s / 60:,.1f} minutes.")
+        schedule = schedule.until(limit_s)
+    done = _in_a_loop(lambda: _measured(schedule, target))
+    found = loaded(done, target=target.name, seed=None if arguments.trace else seed)
+    if arguments.output is None:
+        return found
+    found = replace(found, files=arguments.output)
+    write(done, found, arguments.output)
+    return found
+
+
+def _allowed(
+    arguments: argparse.Namespace, target: Target, *, seconds: float | None
+) -> tuple[Deployed | None, float]:
+    """Show the price of a run in an account, and ask; return the endpoint, and how long it may take."""
+    if not isinstance(target, EndpointTarget):
+        return None, math.inf
+    paid = is_aws(target.host)
+    try:
+        at = deployed(target.endpoint)
+    except FleetError:
+        if paid and not (arguments.yes and arguments.budget is None):
+            raise
+        return None, math.inf
+    if arguments.find_knee and not arguments.scaling:
+        at.refuse_scaling()
+    limit_s = math.inf if arguments.budget is None else at.within(arguments.budget)
+    if paid and not arguments.yes:
+        confirm(at.lines(None if seconds is None else min(seconds, limit_s)))
+    return at, limit_s
+
+
+async def _knee(
+    arguments: argparse.Namespace,
+    target: Target,
+    models: Sequence[str],
+    *,
+    seed: int,
+    at: Deployed | None,
+    limit_s: float,
+) -> Knee:
+    traffic, began = _traffic(arguments), time.monotonic()
+
+    async def measure(rate: float) -> Loaded | None:
+        if time.monotonic() - began + traffic.seconds > limit_s:
+            return None
+        schedule = scheduled(replace(traffic, rates=(rate,)), models, seed=seed)
+        return loaded(await _interruptible(schedule, target), target=target.name, seed=seed)
+
+    try:
+        await target.prepare(models)
+        rate, steps, limit = await find_knee(
+            measure,
+            start=traffic.rates[0],
+            seconds=traffic.seconds,
+            p99_s=arguments.p99,
+            say=lambda step: progress(step.line()),
+        )
+    finally:
+        await target.close()
+    return Knee(
+        target=target.name,
+        rate=rate,
+        steps=steps,
+        gpus=arguments.gpus or (at.gpus if at else None),
+        growth=Growth(share=arguments.growth / 100, start_s=arguments.start),
+        limit=limit,
+    )
+
+
+def _target(arguments: argparse.Namespace, inputs: Tensors | None) -> tuple[Target, Sequence[str]]:
+    """Return what is asked, and the models: all of a repository, if none is named."""
+    if arguments.triton is not None:
+        if not arguments.names:
+            fix = "name them, fleet load NAME --triton URL"
+            raise LOAD.error(what="no models are named", where="the command line", fix=fix)
+        return TritonTarget(arguments.triton, inputs=inputs, limit_s=arguments.deadline), arguments.names
+    with opened(arguments.repository) as store:
+        client = AsyncClient(
+            alias=arguments.alias,
+            endpoint_name=arguments.endpoint,
+            target=arguments.target,
+            repository=store.url,
+        )
+        names = arguments.names or read_manifest(store).manifest.names
+    if not names:
+        fix = "publish models, or name them"
+        raise LOAD.error(what="the repository has no models", where=store.url, fix=fix)
+    return EndpointTarget(client, inputs=inputs, limit_s=arguments.deadline), names
+
+
+def _schedule(arguments: argparse.Namespace, models: Sequence[str], seed: int) -> Schedule:
+    if arguments.trace is not None:
+        return read(arguments.trace, models)
+    return scheduled(_traffic(arguments), models, seed=seed)
+
+
+def _traffic(arguments: argparse.Namespace) -> Traffic:
+    if not arguments.rate or arguments.duration is None:
+        raise LOAD.error(
+            what="the requests are missing",
+            where="the command line",
+            fix="give --rate 50/s and --for 5m, or --trace FILE",
+        )
+    return Traffic(
+        rates=tuple(arguments.rate),
+        seconds=arguments.duration,
+        burstiness=arguments.burstiness,
+        popularity=arguments.popularity,
+        present_s=arguments.present,
+    )
+
+
+async def _measured(schedule: Schedule, target: Target) -> Run:
+    try:
+        await target.prepare(schedule.models)
+        return await _interruptible(schedule, target)
+    finally:
+        await target.close()
+
+
+async def _interruptible(schedule: Schedule, target: Target) -> Run:
+    """Send all requests until Ctrl-C, which ends the run with what was found until then."""
+    going = asyncio.ensure_future(generate(schedule, target, say=_say))
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, going.cancel)
+    try:
+        return await going
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _say(live: Live) -> None:
+    progress(
+        f"{live.second:,.0f} s: {live.sent:,} sent, {live.waiting:,} on their way, {live.failed:,} failed"
+    )
+
+
+def _in_a_loop(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine in uvloop, if it is installed, which leaves the generator more time."""
+    if importlib.util.find_spec("uvloop") is None:
+        return asyncio.run(begin())
+    import uvloop
+
+    found: T = uvloop.run(begin())
+    return found

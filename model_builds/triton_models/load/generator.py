@@ -1,0 +1,150 @@
+"""The open loop: every request is sent at its moment, whatever became of those before it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from triton_models.load.schedule import Schedule
+from triton_models.load.targets import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+ANSWERED, WAITING = 0, -1
+
+_SECOND = 1.0
+_START_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """A run in progress: its second, and how many requests were sent, are on their way and have failed."""
+
+    second: float
+    sent: int
+    waiting: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What happened: one entry for each request of the schedule.
+
+    Attributes:
+        sent: When it was sent, in seconds from the beginning.
+        done: When it was answered or failed; NaN if it was not before the end of the run.
+        kind: 0 if it was answered, or the index of its error in `kinds`, from 1.
+        cpu: The share of a core that the generator used in each second.
+        stopped: True if the run was ended early.
+    """
+
+    schedule: Schedule
+    sent: Array
+    done: Array
+    kind: Array
+    kinds: tuple[str, ...]
+    cpu: Array
+    stopped: bool = False
+
+
+async def run(schedule: Schedule, target: Target, *, say: Callable[[Live], object] = lambda _: None) -> Run:
+    """Send all requests, and wait for their answers."""
+    import numpy as np
+
+    count = len(schedule.at)
+    sent, done = np.full(count, np.nan), np.full(count, np.nan)
+    kind = np.full(count, WAITING, np.int32)
+    kinds: dict[str, int] = {"": ANSWERED}
+    moments, models = schedule.at.tolist(), schedule.model.tolist()
+    tasks: set[asyncio.Task[None]] = set()
+    failed = 0
+
+    async def one(index: int, model: int) -> None:
+        nonlocal failed
+        found = await target.ask(model)
+        done[index] = time.perf_counter() - began
+        kind[index] = kinds.setdefault(found, len(kinds))
+        failed += bool(found)
+
+    with _undisturbed():
+        began = time.perf_counter() + _START_S
+        watching = asyncio.ensure_future(
+            _watched(began, lambda now: Live(second=now, sent=at, waiting=len(tasks), failed=failed), say)
+        )
+        at, stopped = 0, False
+        try:
+            for at, moment in enumerate(moments):
+                wait = began + moment - time.perf_counter()
+                if wait > 0:
+                    await asyncio.sleep(wait)
+                sent[at] = time.perf_counter() - began
+                task = asyncio.ensure_future(one(at, models[at]))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+            at = count
+            while tasks:
+                await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            stopped = True
+            for task in tasks:
+                task.cancel()
+        watching.cancel()
+        cpu = await watching
+    return Run(
+        schedule=schedule,
+        sent=sent,
+        done=done,
+        kind=kind,
+        kinds=tuple(each for each in kinds if each),
+        cpu=np.array(cpu),
+        stopped=stopped,
+    )
+
+
+async def _watched(began: float, now: Callable[[float], Live], say: Callable[[Live], object]) -> list[float]:
+    """Note the share of a core that this process uses in each second, until it is cancelled."""
+    shares: list[float] = []
+    try:
+        while True:
+            start, used = time.perf_counter(), time.process_time()
+            await asyncio.sleep(_SECOND)
+            elapsed = time.perf_counter() - start
+            shares.append((time.process_time() - used) / elapsed)
+            say(now(time.perf_counter() - began))
+    except asyncio.CancelledError:
+        return shares
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keep the collector of garbage from stopping the loop, and allow as many connections as possible."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    _more_descriptors()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def _more_descriptors() -> None:
+    if os.name != "posix":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

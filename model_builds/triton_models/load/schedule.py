@@ -1,0 +1,205 @@
+"""The moments of all requests and their models, computed before the first one is sent."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.errors import FleetError
+from triton_models.base.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+TRACE = Check(id="load-trace", source=FROM_ARGUMENTS)
+TRAFFIC = Check(id="load-traffic", source=FROM_ARGUMENTS)
+
+_MOST = 50_000_000
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """Random requests, from which a schedule is computed.
+
+    Attributes:
+        rates: The requests per second of each step.
+        seconds: The length of each step.
+        burstiness: The coefficient of variation of the gaps between requests: 0 sends at even intervals, 1 is
+            a Poisson process, and more makes bursts, with gaps of a gamma distribution.
+        popularity: The exponent of Zipf's law over the models, the first one most: 0 asks all equally.
+        present_s: The mean time for which a model is asked, and the mean time for which it is not, in
+            seconds; None asks all models at all times.
+    """
+
+    rates: tuple[float, ...]
+    seconds: float
+    burstiness: float = 1.0
+    popularity: float = 0.0
+    present_s: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """The requests of a run, in order.
+
+    Attributes:
+        at: The moment of each, in seconds from the beginning.
+        model: The index of its model in `models`.
+    """
+
+    at: Array
+    model: Array
+    models: tuple[str, ...]
+
+    def until(self, seconds: float) -> Schedule:
+        """Return the part of it before a moment."""
+        kept = self.at < seconds
+        return Schedule(at=self.at[kept], model=self.model[kept], models=self.models)
+
+    def write(self, path: Path) -> None:
+        """Write it as a trace, which `read` and scenarios of rehearsals read."""
+        with path.open("w", newline="") as file:
+            file.write("seconds,model\n")
+            file.writelines(
+                f"{at:.6f},{model + 1}\n"
+                for at, model in zip(self.at.tolist(), self.model.tolist(), strict=True)
+            )
+
+
+def scheduled(traffic: Traffic, models: Sequence[str], *, seed: int) -> Schedule:
+    """Return the schedule of random traffic. The same seed gives the same one.
+
+    Raises:
+        FleetError: It has no requests, or too many for memory.
+    """
+    import numpy as np
+
+    count = sum(traffic.rates) * traffic.seconds
+    if not 1 <= count <= _MOST:
+        raise TRAFFIC.error(
+            what=f"the traffic has {count:.3g} requests",
+            where="--rate and --for",
+            fix=f"ask for 1 to {_MOST:,}",
+        )
+    chance = np.random.default_rng(seed)
+    weights = np.arange(1, len(models) + 1, dtype=float) ** -traffic.popularity
+    weights /= weights.sum()
+    if traffic.present_s is None:
+        at = _arrivals(traffic, 1.0, chance)
+        model = chance.choice(len(models), size=len(at), p=weights)
+    else:
+        parts = [_present(_arrivals(traffic, share, chance), traffic, chance) for share in weights]
+        at = np.concatenate(parts)
+        model = np.repeat(np.arange(len(models)), [len(part) for part in parts])
+        order = np.argsort(at, kind="stable")
+        at, model = at[order], model[order]
+    if not len(at):
+        fix = "send more, or longer"
+        raise TRAFFIC.error(what="by chance, there are no requests", where="--rate and --for", fix=fix)
+    return Schedule(at=at, model=model.astype(np.int32), models=tuple(models))
+
+
+def _arrivals(traffic: Traffic, share: float, chance: np.random.Generator) -> Array:
+    """Return the moments of a share of the requests, step by step."""
+    import numpy as np
+
+    steps = [
+        number * traffic.seconds + each
+        for number, rate in enumerate(traffic.rates)
+        for each in [_step(rate * share, traffic, chance)]
+    ]
+    return np.concatenate(steps)
+
+
+def _step(rate: float, traffic: Traffic, chance: np.random.Generator) -> Array:
+    import numpy as np
+
+    if traffic.burstiness == 0:
+        return (np.arange(round(rate * traffic.seconds)) + 0.5) / rate if rate else np.empty(0)
+    shape = 1 / traffic.burstiness**2
+    moments, last = [], -chance.gamma(shape, 1 / (rate * shape)) * chance.random()
+    while last < traffic.seconds:
+        gaps = chance.gamma(shape, 1 / (rate * shape), size=max(64, int(rate * traffic.seconds)))
+        moments.append(last + np.cumsum(gaps))
+        last = moments[-1][-1]
+    at = np.concatenate(moments)
+    return at[(at >= 0) & (at < traffic.seconds)]
+
+
+def _present(at: Array, traffic: Traffic, chance: np.random.Generator) -> Array:
+    """Move the requests of a model into the times for which it is there, which have as many in all."""
+    import numpy as np
+
+    assert traffic.present_s is not None  # noqa: S101  it was asked
+    here_s, away_s = traffic.present_s
+    whole = traffic.seconds * len(traffic.rates)
+    edges, now = [], -chance.exponential(here_s + away_s)
+    while now < whole:
+        end = now + chance.exponential(here_s)
+        if end > 0:
+            edges.append((max(now, 0.0), min(end, whole)))
+        now = end + chance.exponential(away_s)
+    lengths = np.array([end - start for start, end in edges if end > start])
+    if not len(lengths):
+        return np.empty(0)
+    starts = np.array([start for start, end in edges if end > start])
+    before = np.concatenate([[0.0], np.cumsum(lengths)])
+    inside = at * before[-1] / whole
+    part = np.minimum(np.searchsorted(before, inside, side="right") - 1, len(lengths) - 1)
+    moved: Array = starts[part] + inside - before[part]
+    return moved
+
+
+def read(path: Path, models: Sequence[str]) -> Schedule:
+    """Read a trace: a CSV file with the columns `seconds`, in order, and `model`, a name or a number from 1.
+
+    Raises:
+        FleetError: It is not such a file.
+    """
+    import numpy as np
+
+    found = list(_rows(path, {name: index for index, name in enumerate(models)}))
+    if not found:
+        raise TRACE.error(what="the trace has no requests", where=str(path), fix="add rows: seconds,model")
+    at, model = zip(*found, strict=True)
+    return Schedule(at=np.array(at), model=np.array(model, np.int32), models=tuple(models))
+
+
+def _rows(path: Path, known: dict[str, int]) -> Iterator[tuple[float, int]]:
+    before = 0.0
+    with path.open(newline="") as file:
+        rows = csv.DictReader(file)
+        for row in rows:
+            where = f"{path}, line {rows.line_num}"
+            try:
+                at, name = float(row["seconds"]), row["model"]
+            except (KeyError, TypeError, ValueError):
+                fix = "give two columns, seconds,model"
+                raise TRACE.error(what="there are no seconds and no model", where=where, fix=fix) from None
+            if not before <= at <= _DAY_S or math.isnan(at):
+                raise TRACE.error(
+                    what=f"{at:g} s is out of order" if at < before else f"{at:g} s is longer than a day",
+                    where=where,
+                    fix="sort the rows by seconds, which count from the beginning",
+                )
+            before = at
+            index = known.get(name, int(name) - 1 if name.isdecimal() else -1)
+            if not 0 <= index < len(known):
+                raise _unknown(name, known, where)
+            yield at, index
+
+
+def _unknown(name: str, known: dict[str, int], where: str) -> FleetError:
+    return TRACE.error(
+        what=f"{name!r} is none of the {len(known)} models of the run",
+        where=where,
+        fix=did_you_mean(name, known, otherwise=f"name a model, or its number from 1 to {len(known)}"),
+    )

@@ -1,0 +1,239 @@
+"""`fleet load` sends at planned moments, and reports what the server's own record says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.triton_models.load_server import Behavior, Recorded, serving
+from triton_models.base.errors import FleetError
+from triton_models.cli import main as cli
+from triton_models.load.schedule import Traffic, read, scheduled
+
+
+def load(
+    capsys: pytest.CaptureFixture[str], server: Recorded, *given: str, status: int = 0
+) -> dict[str, Any]:
+    asked = ["load", "m", "--triton", server.url, "--seed", "7", *given, "--json"]
+    assert cli.main(asked) == status, capsys.readouterr()
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def p99(server: Recorded) -> float:
+    answered = [seconds for _, seconds, status in server.record if status == "200"]
+    return float(np.percentile(answered, 99, method="inverted_cdf"))
+
+
+# The schedule
+
+
+@pytest.mark.parametrize("burstiness", [0.0, 1.0, 3.0])
+def test_a_schedule_has_its_rate_and_variation(burstiness: float) -> None:
+    schedule = scheduled(Traffic(rates=(100.0,), seconds=200.0, burstiness=burstiness), ["m"], seed=1)
+    gaps = np.diff(schedule.at)
+    assert len(schedule.at) == pytest.approx(20_000, rel=0.08)
+    assert gaps.std() / gaps.mean() == pytest.approx(burstiness, abs=0.1)
+    assert (gaps >= 0).all()
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(0.001, 1.0), (1e9, 1e6)])
+def test_a_schedule_without_requests_or_with_too_many_is_refused(rate: float, seconds: float) -> None:
+    with pytest.raises(FleetError, match="load-traffic"):
+        scheduled(Traffic(rates=(rate,), seconds=seconds), ["m"], seed=1)
+
+
+def test_a_schedule_is_that_of_its_seed() -> None:
+    traffic = Traffic(rates=(50.0,), seconds=10.0, popularity=1.0, present_s=(5.0, 5.0))
+    one, same, other = (scheduled(traffic, ["a", "b", "c"], seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.at, same.at)
+    np.testing.assert_array_equal(one.model, same.model)
+    assert len(one.at) != len(other.at) or (one.at != other.at).any()
+
+
+def test_steps_follow_each_other() -> None:
+    schedule = scheduled(Traffic(rates=(10.0, 40.0), seconds=100.0), ["m"], seed=1)
+    first, second = np.histogram(schedule.at, [0, 100, 200])[0]
+    assert (first, second) == (pytest.approx(1000, rel=0.15), pytest.approx(4000, rel=0.1))
+
+
+def test_popular_models_are_asked_by_zipfs_law() -> None:
+    schedule = scheduled(Traffic(rates=(1000.0,), seconds=60.0, popularity=1.0), ["a", "b", "c"], seed=1)
+    shares = np.bincount(schedule.model) / len(schedule.at)
+    np.testing.assert_allclose(shares, np.array([6, 3, 2]) / 11, atol=0.01)
+
+
+def test_models_that_come_and_go_are_asked_only_while_they_are_there() -> None:
+    names = [f"m{number}" for number in range(30)]
+    traffic = Traffic(rates=(300.0,), seconds=1000.0, present_s=(50.0, 150.0))
+    schedule = scheduled(traffic, names, seed=1)
+    seconds = np.zeros((30, 1000), bool)
+    seconds[schedule.model, schedule.at.astype(int)] = True
+    assert 0.15 < seconds.mean() < 0.35
+    assert (np.diff(schedule.at) >= 0).all()
+
+
+def test_a_schedule_is_a_trace_that_can_be_read_again(tmp_path: Path) -> None:
+    schedule = scheduled(Traffic(rates=(50.0,), seconds=10.0), ["a", "b"], seed=1)
+    schedule.write(tmp_path / "trace.csv")
+    again = read(tmp_path / "trace.csv", ["a", "b"])
+    np.testing.assert_allclose(again.at, schedule.at, atol=1e-6)
+    np.testing.assert_array_equal(again.model, schedule.model)
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        ("seconds,model\n2,1\n1,1\n", "out of order"),
+        ("seconds,model\n1,3\n", "none of the 2 models"),
+        ("seconds,model\n1,mm\n", "none of the 2 models"),
+        ("at,model\n1,1\n", "no seconds and no model"),
+        ("seconds,model\nnan,1\n", "longer than a day"),
+        ("seconds,model\n", "no requests"),
+    ],
+)
+def test_a_damaged_trace_is_refused_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: str, what: str
+) -> None:
+    (tmp_path / "trace.csv").write_text(rows)
+    given = ["load", "m", "n", "--triton", "http://127.0.0.1:1", "--trace", str(tmp_path / "trace.csv")]
+    assert cli.main(given) == 1
+    said = capsys.readouterr().err
+    assert what in said
+    assert "[load-trace]" in said
+
+
+# Honesty
+
+
+def test_a_stall_is_seen_by_all_who_would_have_come_in_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A closed loop would have one request per connection in this second."""
+    with serving(Behavior(stalls=((0.5, 1.5),), busy_s=0.01), tmp_path) as server:
+        found = load(capsys, server, "--rate", "200/s", "--for", "2.5s")
+    assert found["warm"]["p99"] == pytest.approx(p99(server), rel=0.02)
+    assert found["warm"]["p90"] > 0.5
+    assert found["errors"] == {}
+
+
+def test_errors_are_counted_by_their_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    behavior = Behavior(fails=((0.5, 1.0),), drops=((1.0, 1.5),), stalls=((2.0, 3.0),))
+    with serving(behavior, tmp_path) as server:
+        found = load(capsys, server, "--rate", "100/s", "--for", "2.5s", "--deadline", "0.3")
+    sent = {status: sum(each[2] == status for each in server.record) for status in ("503", "0")}
+    assert found["errors"]["status 503"] == sent["503"] > 10
+    assert found["errors"]["no-answer"] == sent["0"] > 10
+    assert found["errors"]["deadline"] > 10
+    assert found["warm"]["largest"] < 0.3
+
+
+def test_requests_before_a_first_answer_are_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(Behavior(load_s=0.5), tmp_path) as server:
+        found = load(capsys, server, "--rate", "100/s", "--for", "1s")
+    assert found["first"]["count"] == pytest.approx(50, rel=0.5)
+    assert found["first"]["largest"] == pytest.approx(0.5, abs=0.1)
+    assert found["warm"]["largest"] < 0.3
+    assert [each["model"] for each in found["models"]] == ["m"]
+
+
+def test_a_generator_that_is_the_limit_gives_no_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triton_models.load.result.SLIP_S", 0.0)
+    with serving(Behavior(), tmp_path) as server:
+        found = load(capsys, server, "--rate", "50/s", "--for", "1s", status=1)
+    assert "late" in found["generator"]["limit"]
+    assert (found["warm"], found["first"], found["models"][0]["warm"]) == (None, None, None)
+
+
+# The knee
+
+
+def test_the_knee_is_the_capacity_of_the_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(Behavior(at_once=4, busy_s=0.02), tmp_path) as server:
+        found = load(capsys, server, "--find-knee", "--rate=90/s", "--for=1s", "--burstiness=0", "--gpus=2")
+    # A sleep takes a little longer than it is asked to, so the server has the last word on its capacity.
+    capacity = max(step["answered"] for step in found["steps"])
+    assert capacity == pytest.approx(4 / 0.02, rel=0.15)
+    assert found["rate"] == pytest.approx(capacity, rel=0.05)
+    assert found["per_gpu_per_minute"] == pytest.approx(found["rate"] * 30)
+    assert found["invocations_per_gpu_per_minute"] == int(found["rate"] * 30 / (1 + 0.2 * 12))
+
+
+def test_a_limit_of_the_time_moves_the_knee(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(Behavior(busy_s=0.05), tmp_path) as server:
+        given = ["--find-knee", "--rate=20/s", "--for=1s", "--p99=30ms"]
+        found = load(capsys, server, *given, status=1)
+    assert found["rate"] is None
+    assert "too few requests" in found["limit"]
+
+
+def test_a_knee_that_the_generator_cannot_reach_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triton_models.load.result.SLIP_S", 0.0)
+    with serving(Behavior(), tmp_path) as server:
+        found = load(capsys, server, "--find-knee", "--rate=20/s", "--for=1s", status=1)
+    assert "at 20.0/s the generator was the limit" in found["limit"]
+
+
+def test_the_files_say_what_was_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    with serving(Behavior(), tmp_path) as server:
+        found = load(capsys, server, "--rate", "50/s", "--for", "1s", "--output", str(out))
+        again = load(capsys, server, "--trace", str(out / "trace.csv"))
+    assert json.loads((out / "result.json").read_text()) == {**found, "files": str(out)}
+    assert len((out / "requests.csv").read_text().splitlines()) == found["requests"] + 1
+    assert again["requests"] == found["requests"]
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        (["m", "--triton", "here"], "is no URL"),
+        (["m", "--triton", "http://127.0.0.1:1", "--input", "X"], "[invoke-input]"),
+        (["--triton", "http://127.0.0.1:1"], "no models are named"),
+        (["m", "--triton", "http://127.0.0.1:1"], "no answer"),
+    ],
+)
+def test_a_server_that_cannot_be_asked_is_an_error(
+    capsys: pytest.CaptureFixture[str], given: list[str], what: str
+) -> None:
+    assert cli.main(["load", *given, "--rate", "50/s", "--for", "1s"]) == 1
+    assert what in capsys.readouterr().err
+
+
+def test_inputs_that_the_model_does_not_have_are_never_sent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(Behavior(), tmp_path) as server:
+        asked = ["load", "m", "--triton", server.url, "--rate=9/s", "--for=1s", "--input"]
+        assert cli.main([*asked, "Z=1"]) == 1
+        assert "the model has no input 'Z'" in capsys.readouterr().err
+        assert server.record == []
+        assert cli.main([*asked, "X=[[1, 2, 3, 4]]"]) == 0
+
+
+def test_an_unknown_model_is_an_error_before_anything_is_sent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(Behavior(), tmp_path) as server:
+        assert cli.main(["load", "other", "--triton", server.url, "--rate", "9/s", "--for", "1s"]) == 1
+        assert "'other' is not found" in capsys.readouterr().err
+    assert server.record == []
+
+
+@pytest.mark.parametrize(
+    "given", [["--rate", "fast"], ["--for", "long"], ["--present", "5m"], ["--burstiness", "-1"]]
+)
+def test_a_value_that_is_no_number_is_wrong_usage(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["load", "m", "--triton", "http://h", *given])
+    assert "expected" in capsys.readouterr().err
