@@ -1,29 +1,43 @@
-"""The client: encoding and decoding next to a copy and NVIDIA's client, and calls next to boto3's."""
+"""The client next to a copy, NVIDIA's client and boto3, and the slip of the generator of load."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import boto3
 import numpy as np
+import uvloop
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import ReadOnlyCredentials
 from tritonclient.http import InferenceServerClient, InferInput  # type: ignore[import-untyped]
 
 from benchmarks.answering import answering
 from benchmarks.ratio import Ratio, measure
 from triton_models.base.encoding import encode_buffers
 from triton_models.client import AsyncClient, Client, decode, encode
+from triton_models.client.service import Request
+from triton_models.client.signing import Signer
+from triton_models.load.generator import Run
+from triton_models.load.generator import run as generate
+from triton_models.load.result import loaded
+from triton_models.load.schedule import Schedule, Traffic, scheduled
+from triton_models.load.targets import EndpointTarget
 
 TARGET = "echo.tar.gz"
 SIZES = (("100 bytes", 25), ("600 KB", 150_528), ("5 MB", 1_250_000))
 CALLERS = (1, 8, 64)
+_KEYS = ReadOnlyCredentials("key", "secret", None)
 _ACCOUNT = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
@@ -40,6 +54,9 @@ def ratios(*, short: bool) -> Iterator[Ratio]:
         ):
             for callers in CALLERS[:1] if short else CALLERS:
                 yield from _calls(size, numbers, url, callers, short=short)
+            if size == "100 bytes":
+                yield _signing(short=short)
+                yield from _slip(numbers, url, short=short)
 
 
 def _answer(numbers: np.ndarray) -> tuple[bytes, str]:
@@ -125,3 +142,56 @@ def _calls(size: str, numbers: np.ndarray, url: str, callers: int, *, short: boo
             )
     loop.run_until_complete(waiting.close())
     loop.close()
+
+
+def _signing(*, short: bool) -> Ratio:
+    signer = Signer(region="us-east-1", service="sagemaker")
+    headers = {"Content-Type": "application/json", "X-Amzn-SageMaker-Target-Model": TARGET}
+    host, path, credentials = "runtime.sagemaker.us-east-1.amazonaws.com", "/endpoints/e/invocations", _KEYS
+
+    def ours() -> None:
+        digest = hashlib.sha256(b"{}").hexdigest()
+        at = datetime.now(timezone.utc)
+        signer.signed(headers, host=host, path=path, digest=digest, credentials=credentials, at=at)
+
+    def theirs() -> None:
+        request = AWSRequest("POST", f"https://{host}{path}", data=b"{}", headers=headers)
+        SigV4Auth(credentials, "sagemaker", "us-east-1").add_auth(request)
+
+    times = 20 if short else 1000
+    return measure(
+        f"sign {times} requests",
+        ours=("ours", _repeated(ours, times)),
+        theirs=("botocore", _repeated(theirs, times)),
+        pairs=5,
+        short=short,
+    )
+
+
+def _slip(numbers: np.ndarray, url: str, *, short: bool) -> Iterator[Ratio]:
+    """The slip of 99 % of signed requests, next to the time between two of them."""
+    os.environ["AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME"] = url
+    buffers, content_type = encode_buffers({"X": numbers}, outputs=None, content="binary")
+    request = Request(buffers=buffers, content_type=content_type)
+    for rate in (1000.0,) if short else (1000.0, 4000.0):
+        schedule = scheduled(Traffic(rates=(rate,), seconds=1.0 if short else 5.0), ["m"], seed=1)
+        pairs = []
+        for _ in range(1 if short else 3):
+            client = AsyncClient(endpoint_name="e", repository="s3://bucket/models/")
+            target = EndpointTarget(client, inputs=None, limit_s=70.0)
+            target.add(TARGET, request)
+            found = loaded(uvloop.run(_sent(schedule, target)), target="e", seed=1)
+            pairs.append((found.generator.slip_p99, 1 / rate))
+        yield Ratio(
+            subject=f"{rate:,.0f} signed requests per second",
+            ours="99 % are at most so late",
+            theirs="between two of them",
+            pairs=pairs,
+        )
+
+
+async def _sent(schedule: Schedule, target: EndpointTarget) -> Run:
+    try:
+        return await generate(schedule, target)
+    finally:
+        await target.close()

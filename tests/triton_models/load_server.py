@@ -123,7 +123,8 @@ class _Connection(asyncio.Protocol):
     def _send(self, status: int, document: Any) -> None:
         body = json.dumps(document).encode()
         head = f"HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        self._transport.write(head.encode() + body)
+        if not self._transport.is_closing():
+            self._transport.write(head.encode() + body)
 
 
 async def _serve(behavior: Behavior, record: Path) -> None:

@@ -39,6 +39,8 @@ def served(world: World, aws: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     with own_endpoints(aws) as sagemaker:
         endpoint(sagemaker, URL, name="e", image="t", instance_type="ml.g4dn.xlarge", count=2)
         yield world
+        sagemaker.delete_endpoint_config(EndpointConfigName="e")
+        sagemaker.delete_model(ModelName="e")
     with suppress(ClientError):  # it does not scale
         client(aws, "application-autoscaling").deregister_scalable_target(**SCALED)
 
@@ -47,6 +49,13 @@ def scale(aws: str, *, most: int, suspended: bool = False) -> None:
     client(aws, "application-autoscaling").register_scalable_target(
         **SCALED, MinCapacity=2, MaxCapacity=most, SuspendedState={"DynamicScalingOutSuspended": suspended}
     )
+
+
+@pytest.fixture(autouse=True)
+def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests take this machine's time: a generator that is late is no error of the code."""
+    monkeypatch.setattr("triton_models.load.result.SLIP_S", 10.0)
+    monkeypatch.setattr("triton_models.load.result.FULL", 10.0)
 
 
 @pytest.fixture

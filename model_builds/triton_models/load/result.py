@@ -164,7 +164,7 @@ class Loaded:
             f"{self.generator.slip_largest * 1e3:.1f} ms, with {self.generator.cpu:.0%} of a core."
         )
         if self.files is not None:
-            yield f"The schedule and all requests are in {self.files}"
+            yield f"A page about it, the schedule and all requests are in {self.files}"
 
 
 def _table(rows: Sequence[tuple[str, Latencies | None]]) -> Iterator[str]:
@@ -176,10 +176,11 @@ def _table(rows: Sequence[tuple[str, Latencies | None]]) -> Iterator[str]:
     for name, found in rows:
         if found is not None:
             times = (found.p50, found.p90, found.p99, found.p999, found.largest)
-            yield f"{name:{width}}  {found.count:>9,}" + "".join(f"  {_shown(each):>9}" for each in times)
+            yield f"{name:{width}}  {found.count:>9,}" + "".join(f"  {in_units(each):>9}" for each in times)
 
 
-def _shown(seconds: float) -> str:
+def in_units(seconds: float) -> str:
+    """Return a time in milliseconds, or in seconds from 1 s."""
     return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
@@ -232,7 +233,9 @@ def _drift(seconds: Array) -> float:
 
 
 def write(run: Run, result: Loaded, folder: Path) -> None:
-    """Write the schedule as a trace, all requests, and the figures into a folder."""
+    """Write the schedule as a trace, all requests, the figures and a page about them into a folder."""
+    from triton_models.load.page import page
+
     folder.mkdir(parents=True, exist_ok=True)
     run.schedule.write(folder / "trace.csv")
     with (folder / "requests.csv").open("w", newline="") as file:
@@ -245,3 +248,4 @@ def write(run: Run, result: Loaded, folder: Path) -> None:
             name = run.schedule.models[model]
             rows.writerow([f"{at:.6f}", name, f"{sent:.6f}", f"{done:.6f}", kinds[int(kind)]])
     (folder / "result.json").write_text(json.dumps(result.as_dict(), indent=1) + "\n")
+    (folder / "report.html").write_text(page(run, result))

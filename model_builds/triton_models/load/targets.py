@@ -82,8 +82,11 @@ class EndpointTarget(_Target):
     async def prepare(self, models: Sequence[str]) -> None:
         """See `Target`."""
         for model in models:
-            artifact, request = await self._client.request_of(model, self._inputs)
-            self._asked.append((artifact, request, request.digest()))
+            self.add(*await self._client.request_of(model, self._inputs))
+
+    def add(self, artifact: str, request: Request) -> None:
+        """Add a request to an artifact: that of the next model."""
+        self._asked.append((artifact, request, request.digest()))
 
     async def _sent(self, model: int) -> str:
         artifact, request, digest = self._asked[model]
