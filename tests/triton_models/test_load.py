@@ -19,6 +19,7 @@ from triton_models.load.generator import Run
 from triton_models.load.knee import find_knee
 from triton_models.load.result import Loaded, loaded
 from triton_models.load.schedule import Schedule, Traffic, read, scheduled
+from triton_models.load.streams import read_scenario
 
 
 def load(
@@ -118,6 +119,36 @@ def test_a_damaged_trace_is_refused_with_its_line(
     said = capsys.readouterr().err
     assert what in said
     assert "[load-trace]" in said
+
+
+def test_the_traffic_of_a_scenario_is_sent_to_the_models_in_order(tmp_path: Path) -> None:
+    (tmp_path / "scenario.yaml").write_text(
+        "about: x\nmodels: 3\nfaults: [{at: 1, kill: 1}]\ntraffic:\n"
+        "- {requests_per_second: 100, seconds: 10, first_model: 2}\n"
+        "- {requests_per_second: 1, seconds: 5}\n"
+    )
+    schedule = read_scenario(tmp_path / "scenario.yaml", ["a", "b", "c"])
+    assert len(schedule.at) == 1005
+    assert (np.diff(schedule.at) >= 0).all()
+    assert np.bincount(schedule.model)[1:].min() > 400
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("traffic: []", "no traffic"),
+        ("{", "no YAML"),
+        ("- 1", "no scenario"),
+        ("traffic: [{requests_per_second: 1, second: 5}]", "unknown field 'second'"),
+        ("traffic: [{requests_per_second: fast, seconds: 5}]", "a stream is"),
+        ("models: 5\ntraffic: [{requests_per_second: 9, seconds: 5}]", "5 models, and the run has 2"),
+    ],
+)
+def test_a_scenario_without_traffic_for_the_models_is_refused(tmp_path: Path, text: str, what: str) -> None:
+    (tmp_path / "scenario.yaml").write_text(text)
+    with pytest.raises(FleetError, match="load-scenario") as raised:
+        read_scenario(tmp_path / "scenario.yaml", ["a", "b"])
+    assert what in raised.value.problems[0].what
 
 
 # Honesty

@@ -65,3 +65,10 @@ def progress(message: str) -> None:
     if sys.stderr.isatty():
         sys.stderr.write(f"{printable(message)}\n")
         sys.stderr.flush()
+
+
+def live(message: str) -> None:
+    """Report progress as `progress` does, over the last message; an empty one removes it."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{printable(message)}")
+        sys.stderr.flush()

@@ -205,11 +205,18 @@ def load(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="how long, such as 5m; of each step, if there are several",
     )
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--trace",
         type=Path,
         metavar="FILE",
         help="send this trace instead: a CSV file with the columns seconds and model, as --output writes it",
+    )
+    instead.add_argument(
+        "--scenario",
+        type=Path,
+        metavar="FILE",
+        help="send the traffic of this scenario of `fleet rehearse` instead; its model N is the Nth model",
     )
     parser.add_argument(
         "--burstiness",

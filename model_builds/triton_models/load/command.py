@@ -16,15 +16,16 @@ from typing import Any, TypeVar
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.encoding import Tensors
 from triton_models.base.errors import FleetError
-from triton_models.base.outcome import progress
+from triton_models.base.outcome import live, progress
 from triton_models.client.asynchronous import AsyncClient
 from triton_models.client.invoke import given
 from triton_models.load.account import Deployed, confirm, deployed, is_aws
-from triton_models.load.generator import Live, Run
+from triton_models.load.generator import Run
 from triton_models.load.generator import run as generate
 from triton_models.load.knee import Growth, Knee, find_knee
 from triton_models.load.result import Loaded, loaded, write
 from triton_models.load.schedule import Schedule, Traffic, read, scheduled
+from triton_models.load.streams import read_scenario
 from triton_models.load.targets import EndpointTarget, Target, TritonTarget
 from triton_models.repository.objects import opened
 from triton_models.repository.stored_manifest import read as read_manifest
@@ -37,7 +38,7 @@ _SEEDS = 1 << 31
 
 
 def run(arguments: argparse.Namespace) -> Loaded | Knee:
-    """Run `fleet load [NAME...] --rate RATE --for TIME`, or `--trace FILE`, or with `--find-knee`."""
+    """Run `fleet load [NAME...]` with `--rate` and `--for`, `--trace`, `--scenario` or `--find-knee`."""
     inputs = given(arguments.input, {}) if arguments.input else None
     target, models = _target(arguments, inputs)
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(_SEEDS)
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> Loaded | Knee:
         progress(f"The budget ends the run after {limit_s / 60:,.1f} minutes.")
         schedule = schedule.until(limit_s)
     done = _in_a_loop(lambda: _measured(schedule, target))
-    found = loaded(done, target=target.name, seed=None if arguments.trace else seed)
+    found = loaded(done, target=target.name, seed=None if arguments.trace or arguments.scenario else seed)
     if arguments.output is None:
         return found
     found = replace(found, files=arguments.output)
@@ -142,6 +143,8 @@ def _target(arguments: argparse.Namespace, inputs: Tensors | None) -> tuple[Targ
 def _schedule(arguments: argparse.Namespace, models: Sequence[str], seed: int) -> Schedule:
     if arguments.trace is not None:
         return read(arguments.trace, models)
+    if arguments.scenario is not None:
+        return read_scenario(arguments.scenario, models)
     return scheduled(_traffic(arguments), models, seed=seed)
 
 
@@ -150,7 +153,7 @@ def _traffic(arguments: argparse.Namespace) -> Traffic:
         raise LOAD.error(
             what="the requests are missing",
             where="the command line",
-            fix="give --rate 50/s and --for 5m, or --trace FILE",
+            fix="give --rate 50/s and --for 5m, or --trace FILE, or --scenario FILE",
         )
     return Traffic(
         rates=tuple(arguments.rate),
@@ -171,19 +174,14 @@ async def _measured(schedule: Schedule, target: Target) -> Run:
 
 async def _interruptible(schedule: Schedule, target: Target) -> Run:
     """Send all requests until Ctrl-C, which ends the run with what was found until then."""
-    going = asyncio.ensure_future(generate(schedule, target, say=_say))
+    going = asyncio.ensure_future(generate(schedule, target, say=lambda found: live(found.line())))
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, going.cancel)
     try:
         return await going
     finally:
         loop.remove_signal_handler(signal.SIGINT)
-
-
-def _say(live: Live) -> None:
-    progress(
-        f"{live.second:,.0f} s: {live.sent:,} sent, {live.waiting:,} on their way, {live.failed:,} failed"
-    )
+        live("")
 
 
 def _in_a_loop(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:

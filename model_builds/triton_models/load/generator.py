@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,16 +25,32 @@ ANSWERED, WAITING = 0, -1
 
 _SECOND = 1.0
 _START_S = 0.2
+_P99 = 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """A run in progress: its second, and how many requests were sent, are on their way and have failed."""
+    """A run in progress: its second, how many requests were sent, are on their way and have failed.
+
+    Attributes:
+        recent: The times of the answers of the last second, in seconds.
+    """
 
     second: float
     sent: int
     waiting: int
     failed: int
+    recent: Sequence[float]
+
+    def line(self) -> str:
+        """Return it as a line."""
+        times = sorted(self.recent)
+        found = ""
+        if times:
+            middle, high = times[len(times) // 2] * 1e3, times[int(len(times) * _P99)] * 1e3
+            found = f", p50 {middle:,.0f} ms, p99 {high:,.0f} ms"
+        sent = f"{self.second:,.0f} s: {self.sent:,} sent, {self.waiting:,} on their way"
+        return f"{sent}, {self.failed:,} failed{found}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,21 +84,28 @@ async def run(schedule: Schedule, target: Target, *, say: Callable[[Live], objec
     kinds: dict[str, int] = {"": ANSWERED}
     moments, models = schedule.at.tolist(), schedule.model.tolist()
     tasks: set[asyncio.Task[None]] = set()
-    failed = 0
+    failed, recent = 0, list[float]()
 
     async def one(index: int, model: int) -> None:
         nonlocal failed
         found = await target.ask(model)
         done[index] = time.perf_counter() - began
         kind[index] = kinds.setdefault(found, len(kinds))
-        failed += bool(found)
+        if found:
+            failed += 1
+        else:
+            recent.append(done[index] - moments[index])
+
+    def now() -> Live:
+        nonlocal recent
+        last, recent = recent, []
+        second = time.perf_counter() - began
+        return Live(second=second, sent=at, waiting=len(tasks), failed=failed, recent=last)
 
     with _undisturbed():
         began = time.perf_counter() + _START_S
-        watching = asyncio.ensure_future(
-            _watched(began, lambda now: Live(second=now, sent=at, waiting=len(tasks), failed=failed), say)
-        )
         at, stopped = 0, False
+        watching = asyncio.ensure_future(_watched(lambda: say(now())))
         try:
             for at, moment in enumerate(moments):
                 wait = began + moment - time.perf_counter()
@@ -112,7 +135,7 @@ async def run(schedule: Schedule, target: Target, *, say: Callable[[Live], objec
     )
 
 
-async def _watched(began: float, now: Callable[[float], Live], say: Callable[[Live], object]) -> list[float]:
+async def _watched(say: Callable[[], object]) -> list[float]:
     """Note the share of a core that this process uses in each second, until it is cancelled."""
     shares: list[float] = []
     try:
@@ -121,7 +144,7 @@ async def _watched(began: float, now: Callable[[float], Live], say: Callable[[Li
             await asyncio.sleep(_SECOND)
             elapsed = time.perf_counter() - start
             shares.append((time.process_time() - used) / elapsed)
-            say(now(time.perf_counter() - began))
+            say()
     except asyncio.CancelledError:
         return shares
 

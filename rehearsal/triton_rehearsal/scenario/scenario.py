@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ from pydantic import (
 )
 
 from triton_models.base.errors import FleetError
+from triton_models.load import streams
 from triton_rehearsal.aws import SPEED
 from triton_rehearsal.hosting.budget import read_size
 
@@ -230,24 +230,14 @@ class Scenario(_Part):
 def requests(scenario: Scenario) -> Sequence[Request]:
     """Return all requests in the order of their times. The same seed gives the same ones.
 
-    Arrivals are random, and their models follow Zipf's law. A minute of a fast clock has the requests of a
-    second or less, and would have the noise of so few. So each short part of a minute has its share of the
-    requests, at random times within it.
+    A minute of a fast clock has the requests of a second or less, and would have the noise of so few. So each
+    short part of a minute has its share of the requests, at random times within it.
     """
-    streams = [
-        _arrivals(stream, scenario, random.Random(f"{scenario.seed}-{number}"))  # noqa: S311  no secret
-        for number, stream in enumerate(scenario.traffic)
-    ]
-    return sorted(itertools.chain(scenario.trace, *streams), key=lambda request: request.at)
-
-
-def _arrivals(stream: Stream, scenario: Scenario, chance: random.Random) -> Iterator[Request]:
-    models = range(stream.first_model, (stream.last_model or scenario.models) + 1)
-    weights = list(itertools.accumulate(rank**-stream.popularity for rank in range(1, len(models) + 1)))
-    rate = stream.requests_per_second
-    count = max(1, round(rate * stream.seconds))
-    size = max(1, round(rate * _PART_S / scenario.speed))
-    for number in range(count):
-        first = number - number % size
-        at = (first + chance.random() * min(size, count - first)) * stream.seconds / count
-        yield Request(at=stream.start + at, model=chance.choices(models, cum_weights=weights)[0])
+    drawn = streams.arrivals(
+        [streams.Stream(**each.model_dump()) for each in scenario.traffic],
+        models=scenario.models,
+        seed=scenario.seed,
+        part_s=_PART_S / scenario.speed,
+    )
+    random = (Request(at=at, model=model) for at, model in drawn)
+    return sorted(itertools.chain(scenario.trace, random), key=lambda request: request.at)
