@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 NAME_HELP = "a folder under model_builds/models/, or folder:form for another form of the network"
@@ -14,52 +15,36 @@ NAME_HELP = "a folder under model_builds/models/, or folder:form for another for
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
-def count(text: str) -> int:
-    """Parse an integer of 1 or more.
+def _number(text: str, expected: str, *, accepts: Callable[[float], bool]) -> float:
+    """Parse a finite number.
 
     Raises:
-        argparse.ArgumentTypeError: The string is anything else.
+        argparse.ArgumentTypeError: The string is anything else, or a number that is not accepted.
     """
     try:
-        number = int(text)
+        number = float(text)
     except ValueError:
-        number = 0
-    if number < 1:
-        msg = f"{text!r}: expected an integer of 1 or more"
+        number = math.nan
+    if not (math.isfinite(number) and accepts(number)):
+        msg = f"{text!r}: expected {expected}"
         raise argparse.ArgumentTypeError(msg)
     return number
+
+
+def count(text: str) -> int:
+    """Parse an integer of 1 or more."""
+    whole = text.strip().isdecimal()
+    return int(_number(text, "an integer of 1 or more", accepts=lambda each: whole and each >= 1))
 
 
 def seconds(text: str) -> float:
-    """Parse a number of seconds above 0.
-
-    Raises:
-        argparse.ArgumentTypeError: The string is anything else.
-    """
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        msg = f"{text!r}: expected a number of seconds above 0"
-        raise argparse.ArgumentTypeError(msg)
-    return number
+    """Parse a number of seconds above 0."""
+    return _number(text, "a number of seconds above 0", accepts=lambda each: each > 0)
 
 
 def not_negative(text: str) -> float:
-    """Parse a number of 0 or more.
-
-    Raises:
-        argparse.ArgumentTypeError: The string is anything else.
-    """
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        msg = f"{text!r}: expected a number of 0 or more"
-        raise argparse.ArgumentTypeError(msg)
-    return number
+    """Parse a number of 0 or more."""
+    return _number(text, "a number of 0 or more", accepts=lambda each: each >= 0)
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}

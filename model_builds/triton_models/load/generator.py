@@ -76,63 +76,81 @@ class Run:
 
 async def run(schedule: Schedule, target: Target, *, say: Callable[[Live], object] = lambda _: None) -> Run:
     """Send all requests, and wait for their answers."""
-    import numpy as np
-
-    count = len(schedule.at)
-    sent, done = np.full(count, np.nan), np.full(count, np.nan)
-    kind = np.full(count, WAITING, np.int32)
-    kinds: dict[str, int] = {"": ANSWERED}
-    moments, models = schedule.at.tolist(), schedule.model.tolist()
-    tasks: set[asyncio.Task[None]] = set()
-    failed, recent = 0, list[float]()
-
-    async def one(index: int, model: int) -> None:
-        nonlocal failed
-        found = await target.ask(model)
-        done[index] = time.perf_counter() - began
-        kind[index] = kinds.setdefault(found, len(kinds))
-        if found:
-            failed += 1
-        else:
-            recent.append(done[index] - moments[index])
-
-    def now() -> Live:
-        nonlocal recent
-        last, recent = recent, []
-        second = time.perf_counter() - began
-        return Live(second=second, sent=at, waiting=len(tasks), failed=failed, recent=last)
-
+    loop = _Loop(schedule, target)
     with _undisturbed():
-        began = time.perf_counter() + _START_S
-        at, stopped = 0, False
-        watching = asyncio.ensure_future(_watched(lambda: say(now())))
+        return await loop.run(say)
+
+
+class _Loop:
+    """The requests of a run, on their way."""
+
+    def __init__(self, schedule: Schedule, target: Target) -> None:
+        import numpy as np
+
+        count = len(schedule.at)
+        self._schedule, self._target = schedule, target
+        self._moments, self._models = schedule.at.tolist(), schedule.model.tolist()
+        self._sent, self._done = np.full(count, np.nan), np.full(count, np.nan)
+        self._kind, self._kinds = np.full(count, WAITING, np.int32), {"": ANSWERED}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._recent: list[float] = []
+        self._at = self._failed = 0
+        self._began = 0.0
+
+    async def run(self, say: Callable[[Live], object]) -> Run:
+        """Send all requests; if this is cancelled, the rest is not sent."""
+        import numpy as np
+
+        self._began = time.perf_counter() + _START_S
+        watching, stopped = asyncio.ensure_future(_watched(lambda: say(self._live()))), False
         try:
-            for at, moment in enumerate(moments):
-                wait = began + moment - time.perf_counter()
-                if wait > 0:
-                    await asyncio.sleep(wait)
-                sent[at] = time.perf_counter() - began
-                task = asyncio.ensure_future(one(at, models[at]))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-            at = count
-            while tasks:
-                await asyncio.wait(tasks)
+            await self._send()
         except asyncio.CancelledError:
             stopped = True
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
         watching.cancel()
-        cpu = await watching
-    return Run(
-        schedule=schedule,
-        sent=sent,
-        done=done,
-        kind=kind,
-        kinds=tuple(each for each in kinds if each),
-        cpu=np.array(cpu),
-        stopped=stopped,
-    )
+        return Run(
+            schedule=self._schedule,
+            sent=self._sent,
+            done=self._done,
+            kind=self._kind,
+            kinds=tuple(each for each in self._kinds if each),
+            cpu=np.array(await watching),
+            stopped=stopped,
+        )
+
+    async def _send(self) -> None:
+        for index, moment in enumerate(self._moments):
+            wait = self._began + moment - time.perf_counter()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            self._sent[index] = time.perf_counter() - self._began
+            self._at = index + 1
+            task = asyncio.ensure_future(self._one(index))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _one(self, index: int) -> None:
+        found = await self._target.ask(self._models[index])
+        self._done[index] = now = time.perf_counter() - self._began
+        self._kind[index] = self._kinds.setdefault(found, len(self._kinds))
+        if found:
+            self._failed += 1
+        else:
+            self._recent.append(now - self._moments[index])
+
+    def _live(self) -> Live:
+        last, self._recent = self._recent, []
+        return Live(
+            second=time.perf_counter() - self._began,
+            sent=self._at,
+            waiting=len(self._tasks),
+            failed=self._failed,
+            recent=last,
+        )
 
 
 async def _watched(say: Callable[[], object]) -> list[float]:
