@@ -67,11 +67,15 @@ def declarations() -> str:
 
 
 def client() -> str:
-    """Return the page of the client, which comes first, and of what belongs to it."""
+    """Return the page of the clients, which come first, and of what belongs to them."""
     package = _load("triton_models")
     members = [package[path.partition(".")[2]] for _, path in _public(package["client"])]
     shown = [each for each in members if isinstance(each, griffe.Class | griffe.Function)]
-    return "\n".join([_CLIENT, *map(_block, sorted(shown, key=lambda each: each.name != "Client"))])
+    return "\n".join([_CLIENT, *map(_block, sorted(shown, key=_clients_first))])
+
+
+def _clients_first(each: griffe.Object | griffe.Alias) -> tuple[bool, bool]:
+    return each.name != "Client", "Client" not in each.name
 
 
 def _load(package: str) -> griffe.Object:

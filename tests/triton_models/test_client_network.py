@@ -135,6 +135,18 @@ def test_an_encrypted_endpoint_is_trusted_with_boto3s_certificates(
     assert ask(secure) == 3.0
 
 
+def test_certificates_that_cannot_be_read_are_an_error(
+    secure: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "none.pem"))
+    with pytest.raises(FleetError, match="client-certificates"):
+        ask(secure)
+    (tmp_path / "bad.pem").write_text("no certificate")
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "bad.pem"))
+    with pytest.raises(FleetError, match="client-certificates"):
+        ask(secure)
+
+
 @pytest.mark.parametrize("encrypted", [True, False])
 def test_a_proxy_is_asked_for_a_tunnel_or_to_forward(
     encrypted: bool, world: World, certificate: Path, monkeypatch: pytest.MonkeyPatch

@@ -13,7 +13,7 @@ from triton_models.base.encoding import BINARY_TYPE, JSON_TYPE, Content, Paramet
 from triton_models.client.asynchronous import AsyncClient
 from triton_models.client.call import InvocationError
 from triton_models.client.client import Client
-from triton_models.client.core import DEADLINE_S, READY_LIMIT_S
+from triton_models.client.core import DEADLINE_S, READY_LIMIT_S, AnyClient
 from triton_models.client.deadline import Clock
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "DEADLINE_S",
     "JSON_TYPE",
     "READY_LIMIT_S",
+    "AnyClient",
     "AsyncClient",
     "Client",
     "Clock",

@@ -16,7 +16,7 @@ from triton_models.client.batches import Answer, Batch, Gathered, Joining, Progr
 from triton_models.client.call import Call, HungError, InvocationError, start
 from triton_models.client.client import AT_ONCE, BYTES_AT_ONCE
 from triton_models.client.connections import Connections
-from triton_models.client.core import Asked, Configured, Look, Pause, Send, Step, Steps
+from triton_models.client.core import AnyClient, Asked, Look, Pause, Send, Step, Steps
 from triton_models.client.service import Request
 from triton_models.client.signature import Signature
 from triton_models.client.telemetry import observed
@@ -28,10 +28,10 @@ T = TypeVar("T")
 _THREADS = 16
 
 
-class AsyncClient(Configured):
+class AsyncClient(AnyClient):
     """The client for asyncio: what `Client` does, in coroutines.
 
-    Its arguments are those of `Configured`. It may be used in several event loops, with connections in each.
+    Its arguments are those of `AnyClient`. It may be used in several event loops, with connections in each.
     A call that is cancelled ends its connection. Close it at the end, or use it as a context manager:
 
     ```python

@@ -10,7 +10,7 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.encoding import Content, Parameters, Tensors
 from triton_models.client.batches import Answer, Gathered, Progress, Window, batches
 from triton_models.client.call import Call, InvocationError, within
-from triton_models.client.core import Asked, Configured, Look, Pause, Step, Steps
+from triton_models.client.core import AnyClient, Asked, Look, Pause, Step, Steps
 from triton_models.client.signature import Signature
 from triton_models.client.sockets import Sockets
 from triton_models.client.telemetry import observed
@@ -22,7 +22,7 @@ BYTES_AT_ONCE = 64 << 20
 """The most bytes of requests of `infer_many` at a time."""
 
 
-class Client(Configured):
+class Client(AnyClient):
     """A client of an endpoint or of the endpoint behind an alias; safe to use from many threads.
 
     A model's name is resolved for the target of the endpoint: see `ModelRecord.on`. An alias contains
@@ -40,7 +40,7 @@ class Client(Configured):
 
     Create one client per process, as with boto3.
 
-    Its arguments are those of `Configured`.
+    Its arguments are those of `AnyClient`.
     """
 
     @cached_property

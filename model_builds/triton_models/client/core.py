@@ -101,7 +101,7 @@ class Asked:
     parameters: Parameters | None = None
 
 
-class Configured:
+class AnyClient:
     """What both clients share: the endpoint, the names of its models, and the course of a call.
 
     Args:

@@ -18,6 +18,7 @@ from triton_models.client.signing import Signer
 from triton_models.client.wire import Response, Route
 
 PROXY = Check(id="client-proxy", source=FROM_ARGUMENTS)
+CERTIFICATES = Check(id="client-certificates", source=FROM_ARGUMENTS)
 
 _OPERATION = "InvokeEndpoint"
 
@@ -40,6 +41,21 @@ class Request:
         for buffer in self.buffers:
             digest.update(buffer)
         return digest.hexdigest()
+
+
+def _tls(certificates: str | None) -> ssl.SSLContext:
+    """Return the context of encrypted connections, which trusts a file's certificates; all, without one."""
+    try:
+        context = ssl.create_default_context(cafile=certificates)
+    except OSError as error:
+        raise CERTIFICATES.error(
+            what=f"{certificates} cannot be read: {error}",
+            where="the variable AWS_CA_BUNDLE, or ca_bundle in ~/.aws/config",
+            fix="name a file with the certificates of authorities, in PEM, or remove it",
+        ) from None
+    if not certificates:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 class Service:
@@ -110,9 +126,7 @@ class Service:
             )
         tls = None
         if self._url.scheme == "https":
-            tls = ssl.create_default_context(cafile=get_cert_path(http._verify) or None)
-            if not http._verify:
-                tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+            tls = _tls(get_cert_path(http._verify) or None)
         return Route(server=self._url, tls=tls, proxy=urlsplit(proxy) if proxy else None)
 
     def failure(self, response: Response) -> Failure:
