@@ -295,12 +295,14 @@ def test_a_page_shows_a_stall_and_the_errors_after_it(
         (["m", "--triton", "http://127.0.0.1:1", "--input", "X"], "[invoke-input]"),
         (["--triton", "http://127.0.0.1:1"], "no models are named"),
         (["m", "--triton", "http://127.0.0.1:1"], "no answer"),
+        (["m", "--triton", "http://127.0.0.1:1", "--trace", "t.csv"], "--rate, --for asks for others"),
+        (["m", "--triton", "http://127.0.0.1:1", "--find-knee", "--rate=1/s,2/s"], "several rates"),
     ],
 )
 def test_a_server_that_cannot_be_asked_is_an_error(
     capsys: pytest.CaptureFixture[str], given: list[str], what: str
 ) -> None:
-    assert cli.main(["load", *given, "--rate", "50/s", "--for", "1s"]) == 1
+    assert cli.main(["load", "--rate", "50/s", "--for", "1s", *given]) == 1
     assert what in capsys.readouterr().err
 
 

@@ -39,6 +39,7 @@ _SEEDS = 1 << 31
 
 def run(arguments: argparse.Namespace) -> Loaded | Knee:
     """Run `fleet load [NAME...]` with `--rate` and `--for`, `--trace`, `--scenario` or `--find-knee`."""
+    _refuse_both(arguments)
     inputs = given(arguments.input, {}) if arguments.input else None
     target, models = _target(arguments, inputs)
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(_SEEDS)
@@ -58,6 +59,22 @@ def run(arguments: argparse.Namespace) -> Loaded | Knee:
     found = replace(found, files=arguments.output)
     write(done, found, arguments.output)
     return found
+
+
+def _refuse_both(arguments: argparse.Namespace) -> None:
+    """Refuse options of which one would be ignored."""
+    planned = [name for name in ("trace", "scenario") if getattr(arguments, name) is not None]
+    drawn = {"--rate": arguments.rate, "--for": arguments.duration, "--find-knee": arguments.find_knee}
+    both = [name for name, value in drawn.items() if value]
+    if planned and both:
+        raise LOAD.error(
+            what=f"--{planned[0]} has the moments of all requests, and {', '.join(both)} asks for others",
+            where="the command line",
+            fix="give one or the other",
+        )
+    if arguments.find_knee and len(arguments.rate or ()) > 1:
+        fix = "give the first rate of the search alone"
+        raise LOAD.error(what="--find-knee with several rates", where="the command line", fix=fix)
 
 
 def _allowed(
