@@ -40,6 +40,14 @@ def test_a_call_is_a_span_with_its_model_and_attempts(world: World, spans: InMem
     assert attributes["triton_fleet.attempts"] == 2
 
 
+def test_many_calls_are_children_of_the_callers_span(world: World, spans: InMemorySpanExporter) -> None:
+    with trace.get_tracer("application").start_as_current_span("batch"):
+        world.all_of(model="m", inputs=[ROW] * 3, rows=0)
+    *calls, batch = spans.get_finished_spans()
+    assert {call.parent.span_id for call in calls if call.parent} == {batch.context.span_id}
+    assert len(calls) == 3
+
+
 def test_a_call_that_fails_is_a_span_with_its_error(world: World, spans: InMemorySpanExporter) -> None:
     world.runtime.otherwise = error(403, "AccessDeniedException")
     with pytest.raises(InvocationError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import copy_context
 from functools import cached_property, partial
 
 from triton_models.artifact.targets import ArtifactTarget
@@ -171,7 +172,8 @@ class Client(AnyClient):
                 while window.full(batch, at_once=at_once, bytes_at_once=bytes_at_once):
                     yield from _next(window, gathered)
                 asked = Asked(inputs=batch.inputs, outputs=outputs)
-                window.append((batch, threads.submit(self._begin, model, asked, deadline_s)))
+                span = copy_context()  # in which the caller is
+                window.append((batch, threads.submit(span.run, self._begin, model, asked, deadline_s)))
             while window:
                 yield from _next(window, gathered)
         finally:
@@ -195,7 +197,7 @@ class Client(AnyClient):
             self._run(*self._warming(model))
 
         with ThreadPoolExecutor(at_once, thread_name_prefix="fleet-client") as threads:
-            asked = {threads.submit(load, each): each for each in models}
+            asked = {threads.submit(copy_context().run, load, each): each for each in models}
             for done, future in enumerate(as_completed(asked), start=1):
                 try:
                     future.result()
