@@ -8,8 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from urllib3.util import wait_for_read
-
 from triton_models.base.encoding import Buffer
 from triton_models.client.call import HungError, within
 from triton_models.client.wire import (
@@ -123,6 +121,8 @@ class Sockets:
 
 def _has_ended(connection: socket.socket) -> bool:
     """Return whether a connection has something to read, which can only be its end."""
+    from urllib3.util import wait_for_read
+
     try:
         return wait_for_read(connection, timeout=0)
     except (OSError, ValueError):
