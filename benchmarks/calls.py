@@ -178,7 +178,7 @@ def _slip(numbers: np.ndarray, url: str, *, short: bool) -> Iterator[Ratio]:
         pairs = []
         for _ in range(1 if short else 3):
             client = AsyncClient(endpoint_name="e", repository="s3://bucket/models/")
-            target = EndpointTarget(client, inputs=None, limit_s=70.0)
+            target = EndpointTarget(client, written={}, limit_s=70.0)
             target.add(TARGET, request)
             found = loaded(uvloop.run(_sent(schedule, target)), target="e", seed=1)
             pairs.append((found.generator.slip_p99, 1 / rate))

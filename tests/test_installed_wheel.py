@@ -39,7 +39,7 @@ SOURCES = (
 # The features of each extra: the modules that can be imported, and the verbs that work.
 IMPORTS = {
     "": ("triton_models.spec", "triton_models.client", "triton_rehearsal", "triton_report"),
-    "client": ("triton_models.spec", "triton_models.client"),
+    "client": ("triton_models.spec", "triton_models.client", "triton_models.load.command"),
     "constructs": ("triton_fleet", "triton_fleet.app"),
     "build": ("triton_models.builds.build", "triton_models.deliver.verify.verify"),
     "rehearse": (

@@ -114,6 +114,13 @@ def test_credentials_that_have_expired_are_told(world: World) -> None:
     assert len(world.runtime.requests) == 1
 
 
+@pytest.mark.parametrize("name", ["", "a\r\nX-Other: b", "ä.tar.gz"])
+def test_a_target_model_that_cannot_be_a_header_is_never_sent(world: World, name: str) -> None:
+    with pytest.raises(InvocationError, match="client-target-model"):
+        world.client().invoke_target(target_model=name, inputs=ROW)
+    assert world.runtime.requests == []
+
+
 def test_a_request_beyond_the_limit_is_refused_before_it_is_sent(world: World) -> None:
     rows = {"X": np.zeros((1, PAYLOAD_LIMIT // 4), dtype=np.float32)}
     with pytest.raises(FleetError, match=f"at most {PAYLOAD_LIMIT} bytes"):

@@ -103,8 +103,8 @@ def test_a_schedule_is_a_trace_that_can_be_read_again(tmp_path: Path) -> None:
     ("rows", "what"),
     [
         ("seconds,model\n2,1\n1,1\n", "out of order"),
-        ("seconds,model\n1,3\n", "none of the 2 models"),
-        ("seconds,model\n1,mm\n", "none of the 2 models"),
+        ("seconds,model\n1,3\n", "not one of the 2 models"),
+        ("seconds,model\n1,mm\n", "not one of the 2 models"),
         ("at,model\n1,1\n", "no seconds and no model"),
         ("seconds,model\nnan,1\n", "longer than a day"),
         ("seconds,model\n", "no requests"),
@@ -315,6 +315,7 @@ def test_inputs_that_the_model_does_not_have_are_never_sent(
         assert "the model has no input 'Z'" in capsys.readouterr().err
         assert server.record == []
         assert cli.main([*asked, "X=[[1, 2, 3, 4]]"]) == 0
+        assert cli.main([*asked, "X=7"]) == 0  # in the smallest shape, as for `fleet invoke`
 
 
 def test_an_unknown_model_is_an_error_before_anything_is_sent(

@@ -61,7 +61,7 @@ def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def paid(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every endpoint costs money."""
-    monkeypatch.setattr("triton_models.load.command.is_aws", lambda _: True)
+    monkeypatch.setattr("triton_models.load.command.costs_money", lambda _: True)
     return monkeypatch
 
 

@@ -1,4 +1,4 @@
-"""Responses are read whole, however they arrive, or are an error."""
+"""A response is complete, however it arrives, or an error."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def _number(text: str, expected: str, *, accepts: Callable[[float], bool]) -> fl
 
 def count(text: str) -> int:
     """Parse an integer of 1 or more."""
-    whole = text.strip().isdecimal()
-    return int(_number(text, "an integer of 1 or more", accepts=lambda each: whole and each >= 1))
+    digits = text.strip().isdecimal()
+    return int(_number(text, "an integer of 1 or more", accepts=lambda each: digits and each >= 1))
 
 
 def seconds(text: str) -> float:

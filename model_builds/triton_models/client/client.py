@@ -98,7 +98,7 @@ class Client(AnyClient):
         Args:
             model: The model's name in the repository.
             inputs: A tensor per input of the model, with the batch as first dimension if the model supports
-                batching. Strings are arrays of str or bytes. A large array is sent as it lies in memory:
+                batching. Strings are arrays of str or bytes. A large array is sent from its memory:
                 do not change it meanwhile.
             outputs: The outputs to return; all by default.
             content: The encoding of tensors: "binary" or "json", which is several times larger and slower.
@@ -232,12 +232,12 @@ class Client(AnyClient):
         if isinstance(step, Pause):
             self._clock.wait(step.seconds)
             return None
-        service, left_s = self._service, call.deadline.left
+        service = self._service
         signed = partial(
             service.signed, step.request, endpoint=call.endpoint, artifact=call.artifact, digest=step.digest
         )
         path, headers = signed() if service.has_credentials else within(call.deadline.left_s, signed)
-        return self._sockets.send(path, headers, step.request.buffers, left_s=left_s)
+        return self._sockets.send(path, headers, step.request.buffers, deadline=call.deadline)
 
 
 def _next(window: Window, gathered: Gathered) -> Iterator[Answer]:

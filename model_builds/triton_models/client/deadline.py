@@ -46,7 +46,3 @@ class Deadline:
     def left_s(self) -> float:
         """The remaining time; 0 after the deadline."""
         return max(0.0, self.limit_s - self.elapsed_s)
-
-    def left(self) -> float:
-        """Return the remaining time."""
-        return self.left_s

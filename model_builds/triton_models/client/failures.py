@@ -51,7 +51,8 @@ _THROTTLED = frozenset(
 )
 _TIMED_OUT = frozenset({"RequestTimeout", "RequestTimeoutException"})
 
-# https://docs.aws.amazon.com/sagemaker/latest/APIReference/CommonErrors.html, read 2026-11-26.
+# The common errors of AWS's services, in the names of newer and of older ones:
+# https://docs.aws.amazon.com/singlesignon/latest/PortalAPIReference/CommonErrors.html, read 2026-11-27.
 _NOT_SIGNED_IN = frozenset(
     {
         *("ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidClientTokenId"),

@@ -14,7 +14,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import DATATYPES, Tensors
 from triton_models.base.suggest import did_you_mean
 from triton_models.client.client import Client
-from triton_models.client.signature import Tensor
+from triton_models.client.signature import Signature, Tensor
 from triton_models.declare.reading import load_build
 from triton_models.repository.objects import opened
 
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> Invoked:
         )
     artifact, signature = client.target_model(arguments.model), client.signature(arguments.model)
     if arguments.input:
-        inputs: Tensors = given(arguments.input, signature.inputs if signature else {})
+        inputs: Tensors = valued(named(arguments.input), signature)
     else:
         inputs = _example(arguments.model, arguments.example, arguments.models)
     begun = time.monotonic()
@@ -104,13 +104,13 @@ def run(arguments: argparse.Namespace) -> Invoked:
     )
 
 
-def given(written: Sequence[str], inputs: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return the inputs that are written as NAME=VALUE; single values get the shapes of known inputs.
+def named(written: Sequence[str]) -> dict[str, str]:
+    """Return the values that are written as NAME=VALUE, by name.
 
     Raises:
-        FleetError: Some cannot be read; all are listed.
+        FleetError: Some are not; all are listed.
     """
-    report, found = Report("--input"), dict[str, Any]()
+    report, found = Report("--input"), dict[str, str]()
     for each in written:
         name, is_one, text = each.partition("=")
         if not is_one or not name:
@@ -118,7 +118,19 @@ def given(written: Sequence[str], inputs: Mapping[str, Tensor]) -> dict[str, Any
         elif name in found:
             report(INVOKE_INPUT, f"{name!r} is given twice", fix="give each input once")
         else:
-            found[name] = _value(name, text, inputs.get(name), report)
+            found[name] = text
+    report.raise_if_any()
+    return found
+
+
+def valued(texts: Mapping[str, str], signature: Signature | None) -> dict[str, Any]:
+    """Return the inputs of these texts; single values get the shapes of a model's inputs.
+
+    Raises:
+        FleetError: Some cannot be read; all are listed.
+    """
+    report, known = Report("--input"), signature.inputs if signature else {}
+    found = {name: _value(name, text, known.get(name), report) for name, text in texts.items()}
     report.raise_if_any()
     return found
 
@@ -143,8 +155,7 @@ def _value(name: str, text: str, tensor: Tensor | None, report: Report) -> Any:
         report(INVOKE_INPUT, f"{name!r} is {text[:60]!r}: {error}", fix=_HOW)
     if tensor is None or isinstance(value, list):
         return value
-    shape = [max(size, 1) for size in tensor.dims]
-    return np.full(shape, value, dtype=object if isinstance(value, (str, bytes)) else None).tolist()
+    return np.full(tensor.smallest, value, dtype=object if isinstance(value, (str, bytes)) else None).tolist()
 
 
 def _example(model: str, name: str | None, models: Path | None) -> Tensors:

@@ -13,7 +13,7 @@ from triton_models.base.errors import FleetError, Problem
 from triton_models.client.deadline import Clock, Deadline
 from triton_models.client.remembered import Remembered
 from triton_models.client.signature import Signature, signature_of
-from triton_models.repository.manifest import Manifest
+from triton_models.repository.manifest import ArtifactRecord, Manifest
 from triton_models.repository.objects import Store
 from triton_models.repository.s3 import aws_errors
 from triton_models.repository.stored_manifest import StoredManifest, read
@@ -93,24 +93,19 @@ class Names:
 
     def signature(self, model: str, artifact: str) -> Signature | None:
         """Return an artifact's inputs and outputs, without waiting for a read; None if they are unknown."""
-        stored = self._stored.value
-        if stored is None:
-            return None
-        known = self._signatures.get(artifact)
-        if known is None:
-            record = stored.manifest.record(model=model, artifact=artifact)
-            known = signature_of(record.build) if record else None
-            if known is None:
-                return None
+        if artifact in self._signatures:
+            return self._signatures[artifact]
+        record = self._record(model, artifact)
+        found = signature_of(record.build) if record else None
+        if found is not None:
             if len(self._signatures) >= _MOST_SIGNATURES:
                 self._signatures.clear()
-            self._signatures[artifact] = known
-        return known
+            self._signatures[artifact] = found
+        return found
 
     def has_request(self, model: str, artifact: str) -> bool:
         """Return whether an artifact was published with a request that warms it up, without waiting."""
-        stored = self._stored.value
-        record = stored.manifest.record(model=model, artifact=artifact) if stored else None
+        record = self._record(model, artifact)
         return record is not None and bool(record.request)
 
     def request(self, model: str, artifact: str) -> tuple[Sequence[Buffer], str]:
@@ -119,8 +114,7 @@ class Names:
         Raises:
             FleetError: The artifact was published without one, or it cannot be read.
         """
-        stored = self._stored.value
-        record = stored.manifest.record(model=model, artifact=artifact) if stored else None
+        record = self._record(model, artifact)
         if record is None or not record.request:
             raise NO_REQUEST.error(
                 what=f"{model!r} was published without a request that warms it up",
@@ -131,6 +125,11 @@ class Names:
         with aws_errors(self._store.url):
             document = json.loads(self._store.get_request(record.request))
         return [base64.b64decode(document["body"])], str(document["content_type"])
+
+    def _record(self, model: str, artifact: str) -> ArtifactRecord | None:
+        """Return an artifact's record in the manifest, as far as that was read."""
+        stored = self._stored.value
+        return stored.manifest.record(model=model, artifact=artifact) if stored else None
 
     def _problems(self, name: _Name) -> tuple[Problem, ...]:
         """Return why a name is unknown, which takes long to find out; empty if it must be looked up."""

@@ -18,6 +18,7 @@ from triton_models.client.signing import Signer
 from triton_models.client.wire import Response, Route
 
 PROXY = Check(id="client-proxy", source=FROM_ARGUMENTS)
+TARGET_MODEL = Check(id="client-target-model", source=FROM_ARGUMENTS)
 CERTIFICATES = Check(id="client-certificates", source=FROM_ARGUMENTS)
 
 _OPERATION = "InvokeEndpoint"
@@ -97,7 +98,15 @@ class Service:
 
         Raises:
             BotoCoreError: There are no credentials, or they cannot be fetched.
+            FleetError: The artifact's name cannot be sent.
         """
+        if not (artifact and artifact.isascii() and artifact.isprintable()):
+            raise TARGET_MODEL.error(
+                what=f"{artifact!r} cannot be a target model",
+                where=f"a request of endpoint {endpoint}",
+                why="it is a header of the request",
+                fix="give the file name of an artifact in the repository",
+            )
         path = f"{self._url.path.rstrip('/')}/endpoints/{quote(endpoint, safe='-._~')}/invocations"
         headers = self._signer.signed(
             {"Content-Type": request.content_type, "X-Amzn-SageMaker-Target-Model": artifact},

@@ -43,14 +43,18 @@ class Tensor:
     def __str__(self) -> str:
         return f"{self.data_type} {list(self.dims)}"
 
+    @property
+    def smallest(self) -> tuple[int, ...]:
+        """Its shape, in which a size that is free is 1."""
+        return tuple(max(size, 1) for size in self.dims)
+
     def zeros(self) -> Array:
-        """Return a value of zeros, or of empty strings; a size that is free is 1."""
+        """Return a value of zeros, or of empty strings, in its smallest shape."""
         import numpy as np
 
-        shape = [max(size, 1) for size in self.dims]
         if self.data_type == _TEXT:
-            return np.full(shape, b"", dtype=object)
-        return np.zeros(shape, "V2" if self.data_type == _BF16 else NUMPY_TYPES[self.data_type])
+            return np.full(self.smallest, b"", dtype=object)
+        return np.zeros(self.smallest, "V2" if self.data_type == _BF16 else NUMPY_TYPES[self.data_type])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +132,7 @@ class Signature:
 
 
 def signature_of(build: Mapping[str, Any]) -> Signature | None:
-    """Return the signature in the record of a build; None if there is none in a form that is known."""
+    """Return the signature in the record of a build; None if it is not in a known form."""
     inputs, outputs = _tensors(build.get(REQUEST)), _tensors(build.get(ANSWER))
     most = build.get(MAX_BATCH_SIZE)
     if not inputs:
@@ -173,7 +177,7 @@ def _array(name: str, values: Any, tensor: Tensor, report: Report) -> Array | No
             return array if array.dtype == dtype else array.astype(dtype)
         fix = f"convert it, .astype({dtype.name!r}), if its values may change"
     what = f"input {name!r} has elements of type {array.dtype}, not {tensor.data_type}"
-    report(CLIENT_INPUT, f"{what}, and {lost} is none" if lost else what, fix=fix)
+    report(CLIENT_INPUT, f"{what}, and {lost} would change" if lost else what, fix=fix)
     return None
 
 
@@ -218,7 +222,7 @@ def _as_bf16(name: str, values: Any, array: Array, report: Report) -> Array | No
         if same.all():
             halves: Array = upper.astype("<u2").view("V2")
             return halves
-        what += f", and {array[~same].flat[0]!s} is none"
+        what += f", and {array[~same].flat[0]!s} would change"
     report(CLIENT_INPUT, what, fix="round it with the package ml_dtypes, .astype(ml_dtypes.bfloat16)")
     return None
 

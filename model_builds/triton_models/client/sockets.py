@@ -6,10 +6,11 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from triton_models.base.encoding import Buffer
 from triton_models.client.call import HungError, within
+from triton_models.client.deadline import Deadline
 from triton_models.client.wire import (
     CONNECT_TIMEOUT_S,
     IDLE_S,
@@ -39,7 +40,7 @@ class Sockets:
         self._idle: list[tuple[float, socket.socket]] = []
 
     def send(
-        self, path: str, headers: Mapping[str, str], body: Sequence[Buffer], *, left_s: Callable[[], float]
+        self, path: str, headers: Mapping[str, str], body: Sequence[Buffer], *, deadline: Deadline
     ) -> Response:
         """Send a POST request, and return the response.
 
@@ -47,7 +48,7 @@ class Sockets:
             path: The path of the URL.
             headers: The headers, with Content-Length.
             body: The buffers of the body.
-            left_s: Returns how much time is left, in seconds.
+            deadline: The end of the call.
 
         Raises:
             OSError: There is no connection, or it ended early.
@@ -56,9 +57,9 @@ class Sockets:
         if os.getpid() != self._process:  # those of the process that forked this one are its own
             self._begin()
         head = self._route.head(path, headers)
-        connection = self._kept() or self._connected(left_s)
+        connection = self._kept() or self._connected(deadline)
         try:
-            reading = _exchanged(connection, [head, *body], left_s)
+            reading = _exchanged(connection, [head, *body], deadline)
         except BaseException:
             connection.close()
             raise
@@ -83,27 +84,27 @@ class Sockets:
                 return connection
             connection.close()
 
-    def _connected(self, left_s: Callable[[], float]) -> socket.socket:
+    def _connected(self, deadline: Deadline) -> socket.socket:
         """Connect in a thread, because the look-up of a host has no time limit."""
-        if not self._connecting.acquire(timeout=left_s()):
+        if not self._connecting.acquire(timeout=deadline.left_s):
             raise HungError
 
         def connect() -> socket.socket:
             try:
-                return self._connect(left_s)
+                return self._connect(deadline)
             finally:
                 self._connecting.release()
 
         try:
-            return within(min(left_s(), CONNECT_TIMEOUT_S), connect)
+            return within(min(deadline.left_s, CONNECT_TIMEOUT_S), connect)
         except HungError:
-            if left_s():
+            if deadline.left_s:
                 raise ConnectionError(
                     f"no connection to {self._route.first[0]} in {CONNECT_TIMEOUT_S} s"
                 ) from None
             raise
 
-    def _connect(self, left_s: Callable[[], float]) -> socket.socket:
+    def _connect(self, deadline: Deadline) -> socket.socket:
         route = self._route
         connection = socket.create_connection(route.first, CONNECT_TIMEOUT_S)
         try:
@@ -111,7 +112,7 @@ class Sockets:
             if route.first_tls is not None:
                 connection = route.first_tls.wrap_socket(connection, server_hostname=route.first[0])
             if route.tunnel is not None and route.tls is not None:
-                check_tunnel(_whole(_exchanged(connection, [route.tunnel], left_s, tunnel=True)))
+                check_tunnel(_whole(_exchanged(connection, [route.tunnel], deadline, tunnel=True)))
                 connection = route.tls.wrap_socket(connection, server_hostname=route.server.hostname)
         except BaseException:
             connection.close()
@@ -130,29 +131,29 @@ def _has_ended(connection: socket.socket) -> bool:
 
 
 def _exchanged(
-    connection: socket.socket, buffers: list[Buffer], left_s: Callable[[], float], *, tunnel: bool = False
+    connection: socket.socket, buffers: list[Buffer], deadline: Deadline, *, tunnel: bool = False
 ) -> Reading:
     if sum(map(len, buffers)) <= SMALL:
         buffers = [b"".join(buffers)]
     reading = Reading(tunnel=tunnel)
     try:
         for buffer in buffers:
-            connection.settimeout(_some(left_s))
+            connection.settimeout(_some(deadline))
             connection.sendall(buffer)
         while reading.response is None:
-            connection.settimeout(_some(left_s))
+            connection.settimeout(_some(deadline))
             count = connection.recv_into(reading.space)
             reading.filled(count) if count else reading.ended()
     except TimeoutError:
-        if left_s():
+        if deadline.left_s:
             raise ConnectionError(f"no answer within {SILENCE_S:g} s") from None
         raise HungError from None
     return reading
 
 
-def _some(left_s: Callable[[], float]) -> float:
+def _some(deadline: Deadline) -> float:
     """Return the time limit for the next bytes."""
-    left = left_s()
+    left = deadline.left_s
     if not left:
         raise HungError
     return min(left, SILENCE_S)

@@ -12,7 +12,7 @@ from triton_models.client.call import Call, InvocationError
 
 _NAME = "triton_models.client"
 
-# https://opentelemetry.io/docs/specs/semconv/cloud-providers/aws-sdk/, read 2026-11-26.
+# https://opentelemetry.io/docs/specs/semconv/cloud-providers/aws-sdk/, read 2026-11-27.
 _OPERATION = {"rpc.system": "aws-api", "rpc.service": "SageMaker Runtime", "rpc.method": "InvokeEndpoint"}
 
 

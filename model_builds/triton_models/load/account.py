@@ -12,20 +12,17 @@ from triton_models.base.errors import FleetError
 from triton_models.facts.cost import PRICES
 from triton_models.facts.instances import INSTANCE_TYPES
 
-SCALES = Check(
-    id="load-scales",
-    source="https://docs.aws.amazon.com/autoscaling/application/userguide/services-that-can-integrate-sagemaker.html",
-)
+SCALES = Check(id="load-scales", source=FROM_ARGUMENTS)
 ASK = Check(id="load-ask", source=FROM_ARGUMENTS)
 BUDGET = Check(id="load-budget", source=FROM_ARGUMENTS)
 
-_AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOUR_S = 3600.0
 
 
-def is_aws(host: str | None) -> bool:
-    """Return whether a host is AWS's, where a load test costs money."""
-    return host is not None and host.endswith(_AWS)
+def costs_money(host: str | None) -> bool:
+    """Return whether a load test on a host costs money: anywhere but in a rehearsal on this machine."""
+    return host not in _HERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +55,7 @@ class Deployed:
 
     @property
     def gpus(self) -> int | None:
-        """The number of GPUs that it has now; None if a type is unknown, or has none."""
+        """The number of GPUs that it has now; None if a type is unknown, or without GPUs."""
         known = [each.gpus for each in self.variants]
         return sum(each or 0 for each in known) or None if None not in known else None
 

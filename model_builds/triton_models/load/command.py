@@ -9,17 +9,16 @@ import math
 import secrets
 import signal
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.encoding import Tensors
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import live, progress
 from triton_models.client.asynchronous import AsyncClient
-from triton_models.client.invoke import given
-from triton_models.load.account import Deployed, confirm, deployed, is_aws
+from triton_models.client.invoke import named
+from triton_models.load.account import Deployed, confirm, costs_money, deployed
 from triton_models.load.generator import Run
 from triton_models.load.generator import run as generate
 from triton_models.load.knee import Growth, Knee, find_knee
@@ -40,16 +39,15 @@ _SEEDS = 1 << 31
 def run(arguments: argparse.Namespace) -> Loaded | Knee:
     """Run `fleet load [NAME...]` with `--rate` and `--for`, `--trace`, `--scenario` or `--find-knee`."""
     _refuse_both(arguments)
-    inputs = given(arguments.input, {}) if arguments.input else None
-    target, models = _target(arguments, inputs)
+    target, models = _target(arguments, named(arguments.input))
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(_SEEDS)
     if arguments.find_knee:
         at, limit_s = _allowed(arguments, target, seconds=None)
         return _in_a_loop(lambda: _knee(arguments, target, models, seed=seed, at=at, limit_s=limit_s))
     schedule = _schedule(arguments, models, seed)
-    whole = float(schedule.at[-1])
-    _, limit_s = _allowed(arguments, target, seconds=whole)
-    if limit_s < whole:
+    length_s = float(schedule.at[-1])
+    _, limit_s = _allowed(arguments, target, seconds=length_s)
+    if limit_s < length_s:
         progress(f"The budget ends the run after {limit_s / 60:,.1f} minutes.")
         schedule = schedule.until(limit_s)
     done = _in_a_loop(lambda: _measured(schedule, target))
@@ -83,7 +81,7 @@ def _allowed(
     """Show the price of a run in an account, and ask; return the endpoint, and how long it may take."""
     if not isinstance(target, EndpointTarget):
         return None, math.inf
-    paid = is_aws(target.host)
+    paid = costs_money(target.host)
     try:
         at = deployed(target.endpoint)
     except FleetError:
@@ -136,13 +134,13 @@ async def _knee(
     )
 
 
-def _target(arguments: argparse.Namespace, inputs: Tensors | None) -> tuple[Target, Sequence[str]]:
+def _target(arguments: argparse.Namespace, written: Mapping[str, str]) -> tuple[Target, Sequence[str]]:
     """Return what is asked, and the models: all of a repository, if none is named."""
     if arguments.triton is not None:
         if not arguments.names:
             fix = "name them, fleet load NAME --triton URL"
             raise LOAD.error(what="no models are named", where="the command line", fix=fix)
-        return TritonTarget(arguments.triton, inputs=inputs, limit_s=arguments.deadline), arguments.names
+        return TritonTarget(arguments.triton, written=written, limit_s=arguments.deadline), arguments.names
     with opened(arguments.repository) as store:
         client = AsyncClient(
             alias=arguments.alias,
@@ -154,7 +152,7 @@ def _target(arguments: argparse.Namespace, inputs: Tensors | None) -> tuple[Targ
     if not names:
         fix = "publish models, or name them"
         raise LOAD.error(what="the repository has no models", where=store.url, fix=fix)
-    return EndpointTarget(client, inputs=inputs, limit_s=arguments.deadline), names
+    return EndpointTarget(client, written=written, limit_s=arguments.deadline), names
 
 
 def _schedule(arguments: argparse.Namespace, models: Sequence[str], seed: int) -> Schedule:

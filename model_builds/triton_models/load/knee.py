@@ -6,10 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.load.result import Latencies, Loaded
-
-KNEE = Check(id="load-knee", source=FROM_ARGUMENTS)
 
 _FACTOR = 1.6
 _STEPS = 24
@@ -128,7 +125,7 @@ async def find_knee(
     p99_s: float | None,
     say: Callable[[Step], object] = lambda _: None,
 ) -> tuple[float | None, list[Step], str]:
-    """Return the largest rate that is sustained to 3 %, all steps, and why there is none.
+    """Return the largest rate that is sustained to 3 %, all steps, and why the search failed.
 
     Rates grow until one is too much, or shrink until one is not; then the interval is halved.
 

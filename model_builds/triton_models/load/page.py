@@ -142,7 +142,7 @@ def _plots(run: Run, result: Loaded) -> Iterator[str]:
 
 
 def _percentiles(times: Array, bucket: Array, buckets: int, share: float) -> Array:
-    """Return a percentile of the times in each bucket; NaN where there are none."""
+    """Return a percentile of the times in each bucket; NaN for an empty one."""
     import numpy as np
 
     order = np.argsort(bucket, kind="stable")

@@ -195,7 +195,7 @@ def loaded(run: Run, *, target: str, seed: int | None) -> Loaded:
     early = answered & (run.sent < first_done[model])
     warm = answered & ~early
     generator = Generator.of(run)
-    whole = float(np.nanmax(run.done, initial=0.0)) if len(at) else 0.0
+    length_s = float(np.nanmax(run.done, initial=0.0)) if len(at) else 0.0
     models = []
     for index, name in enumerate(run.schedule.models):
         of_model = model == index
@@ -213,8 +213,8 @@ def loaded(run: Run, *, target: str, seed: int | None) -> Loaded:
         target=target,
         seed=seed,
         requests=int((~np.isnan(run.sent)).sum()),
-        seconds=whole,
-        answered_per_second=float(answered.sum()) / whole if whole else 0.0,
+        seconds=length_s,
+        answered_per_second=float(answered.sum()) / length_s if length_s else 0.0,
         drift_s=_drift(seconds[answered]),
         generator=generator,
         first=None if generator.limit else Latencies.of(seconds[early]),

@@ -140,19 +140,19 @@ def _present(at: Array, traffic: Traffic, chance: np.random.Generator) -> Array:
 
     assert traffic.present_s is not None  # noqa: S101  it was asked
     here_s, away_s = traffic.present_s
-    whole = traffic.seconds * len(traffic.rates)
+    length_s = traffic.seconds * len(traffic.rates)
     edges, now = [], -chance.exponential(here_s + away_s)
-    while now < whole:
+    while now < length_s:
         end = now + chance.exponential(here_s)
         if end > 0:
-            edges.append((max(now, 0.0), min(end, whole)))
+            edges.append((max(now, 0.0), min(end, length_s)))
         now = end + chance.exponential(away_s)
     lengths = np.array([end - start for start, end in edges if end > start])
     if not len(lengths):
         return np.empty(0)
     starts = np.array([start for start, end in edges if end > start])
     before = np.concatenate([[0.0], np.cumsum(lengths)])
-    inside = at * before[-1] / whole
+    inside = at * before[-1] / length_s
     part = np.minimum(np.searchsorted(before, inside, side="right") - 1, len(lengths) - 1)
     moved: Array = starts[part] + inside - before[part]
     return moved
@@ -199,7 +199,7 @@ def _rows(path: Path, known: dict[str, int]) -> Iterator[tuple[float, int]]:
 
 def _unknown(name: str, known: dict[str, int], where: str) -> FleetError:
     return TRACE.error(
-        what=f"{name!r} is none of the {len(known)} models of the run",
+        what=f"{name!r} is not one of the {len(known)} models of the run",
         where=where,
         fix=did_you_mean(name, known, otherwise=f"name a model, or its number from 1 to {len(known)}"),
     )

@@ -7,13 +7,14 @@ import json
 import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.encoding import BINARY_TYPE, Tensors, encode_buffers
 from triton_models.client.asynchronous import AsyncClient
 from triton_models.client.connections import Connections
 from triton_models.client.failures import failure_of
+from triton_models.client.invoke import valued
 from triton_models.client.service import Request
 from triton_models.client.signature import Signature, Tensor
 from triton_models.client.wire import Response, Route
@@ -49,8 +50,8 @@ class Target(Protocol):
 class _Target:
     """The part that both share: a request per model, and the time limit."""
 
-    def __init__(self, *, inputs: Tensors | None, limit_s: float) -> None:
-        self._inputs, self._limit_s = inputs, limit_s
+    def __init__(self, *, written: Mapping[str, str], limit_s: float) -> None:
+        self._written, self._limit_s = written, limit_s
 
     async def ask(self, model: int) -> str:
         """Send a request to a model, and return the kind of its error; "" if it was answered."""
@@ -69,8 +70,8 @@ class _Target:
 class EndpointTarget(_Target):
     """The models of a SageMaker endpoint, by their names in its repository."""
 
-    def __init__(self, client: AsyncClient, *, inputs: Tensors | None, limit_s: float) -> None:
-        super().__init__(inputs=inputs, limit_s=limit_s)
+    def __init__(self, client: AsyncClient, *, written: Mapping[str, str], limit_s: float) -> None:
+        super().__init__(written=written, limit_s=limit_s)
         self._client, self._service = client, client._service
         self._connections = Connections(client._service.route, at_once=_AT_ONCE)
         self._asked: list[tuple[str, Request, str]] = []
@@ -79,8 +80,14 @@ class EndpointTarget(_Target):
 
     async def prepare(self, models: Sequence[str]) -> None:
         """See `Target`."""
-        for model in models:
-            self.add(*await self._client.request_of(model, self._inputs))
+        for artifact, request in await asyncio.gather(*map(self._request, models)):
+            self.add(artifact, request)
+
+    async def _request(self, model: str) -> tuple[str, Request]:
+        inputs = None
+        if self._written:
+            inputs = valued(self._written, await self._client.signature(model))
+        return await self._client.request_of(model, inputs)
 
     def add(self, artifact: str, request: Request) -> None:
         """Add a request to an artifact: that of the next model."""
@@ -103,8 +110,8 @@ class EndpointTarget(_Target):
 class TritonTarget(_Target):
     """The models of a plain Triton server."""
 
-    def __init__(self, url: str, *, inputs: Tensors | None, limit_s: float) -> None:
-        super().__init__(inputs=inputs, limit_s=limit_s)
+    def __init__(self, url: str, *, written: Mapping[str, str], limit_s: float) -> None:
+        super().__init__(written=written, limit_s=limit_s)
         self._url = _checked(url)
         tls = ssl.create_default_context() if self._url.scheme == "https" else None
         self._connections = Connections(Route(server=self._url, tls=tls), at_once=_AT_ONCE)
@@ -116,7 +123,9 @@ class TritonTarget(_Target):
         for model in models:
             found = await self._metadata(model)
             signature = Signature(inputs=_inputs(found["inputs"]))
-            inputs = self._inputs or {name: each.zeros() for name, each in signature.inputs.items()}
+            inputs: Tensors = valued(self._written, signature)
+            if not inputs:
+                inputs = {name: each.zeros() for name, each in signature.inputs.items()}
             inputs = signature.checked(inputs, None, where=f"model {model!r}")
             buffers, content_type = encode_buffers(
                 inputs, outputs=None, content="binary", where=f"model {model!r}"
@@ -126,12 +135,16 @@ class TritonTarget(_Target):
             headers = {"Content-Length": str(request.size), "Content-Type": "application/octet-stream"}
             if length.isdigit():
                 headers["Inference-Header-Content-Length"] = length
-            self._asked.append((f"{self._url.path.rstrip('/')}/v2/models/{model}/infer", headers, request))
+            self._asked.append((f"{self._path(model)}/infer", headers, request))
+
+    def _path(self, model: str) -> str:
+        return f"{self._url.path.rstrip('/')}/v2/models/{quote(model, safe='')}"
 
     async def _metadata(self, model: str) -> Any:
-        path = f"{self._url.path.rstrip('/')}/v2/models/{model}"
         try:
-            response = await self._connections.send(path, {"Content-Length": "0"}, (), method="GET")
+            response = await self._connections.send(
+                self._path(model), {"Content-Length": "0"}, (), method="GET"
+            )
         except OSError as error:
             fix = "give the URL of a Triton server's HTTP port, such as http://localhost:8000"
             raise TRITON.error(what=f"no answer: {error}", where=self.name, fix=fix) from None
