@@ -80,9 +80,7 @@ _METRICS = EndpointMetrics(endpoint_name="search")
     "make",
     [
         lambda stack, number: CpuUtilization(percent=number),
-        lambda stack, number: InvocationsPerInstance.from_load_test(
-            requests_per_second=1, safety_factor=number
-        ),
+        lambda stack, number: InvocationsPerInstance(per_minute=number),
         lambda stack, number: MonthlyBudget(stack, "Budget", fleet="search", limit_usd=number),
         lambda stack, number: _METRICS.metric_error_rate(min_requests=number),
     ],

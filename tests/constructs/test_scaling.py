@@ -36,11 +36,6 @@ from triton_fleet.operations.scaling.tracking import (
 TARGET = "AWS::ApplicationAutoScaling::ScalableTarget"
 
 
-def test_a_load_test_gives_a_target_with_room_to_grow() -> None:
-    assert InvocationsPerGpu.from_load_test(requests_per_second=40).per_minute == 1200
-    assert InvocationsPerGpu.from_load_test(requests_per_second=40, safety_factor=0.7).per_minute == 1680
-
-
 def test_every_mistake_is_reported_at_once(stack: Stack, endpoint: MultiModelEndpoint) -> None:
     with pytest.raises(FleetError) as raised:
         EndpointScaling(

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -24,14 +25,16 @@ from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.rehearsal.deployed_endpoints import instances as instances_of
 from triton_models.base.errors import FleetError
-from triton_models.client import Client
+from triton_models.client import AsyncClient
+from triton_models.load.generator import Run
+from triton_models.load.schedule import Schedule
 from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source, Unload
 from triton_rehearsal.hosting.service import Hosting
 from triton_rehearsal.rehearse.command import scenario_announcement
-from triton_rehearsal.scenario.play import Answer, Faults, Observed, Stage, ask_again, play
+from triton_rehearsal.scenario.play import WRONG, Faults, Observed, Stage, ask_again, play
 from triton_rehearsal.scenario.reading import parse, read, shipped
 from triton_rehearsal.scenario.result import ScenarioResult
-from triton_rehearsal.scenario.scenario import Expected, Request, Scenario, Stream, requests
+from triton_rehearsal.scenario.scenario import Expected, Scenario, Stream, requests
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "rehearse.md").read_text().partition("\n## Limits")[0]
 ONE = Stream(requests_per_second=1, seconds=9)
@@ -51,7 +54,7 @@ def scenario(models=2, traffic=(ONE,), **expect):
 def mistakes(text, folder=Path()):
     with pytest.raises(FleetError) as error:
         parsed(text, folder)
-    assert {problem.rule for problem in error.value.problems} == {"scenario"}
+    assert {problem.rule for problem in error.value.problems} <= {"scenario", "load-trace"}
     return {each.where: each.fix for each in error.value.problems}
 
 
@@ -171,7 +174,7 @@ def test_a_trace_is_in_order_and_of_known_models(tmp_path, rows, wrong):
 def test_a_trace_is_played_as_it_is_and_another_file_is_not_quoted(tmp_path):
     (tmp_path / "trace.csv").write_text("seconds,model\n0,2\n0.5,1\n")
     found = requests(parsed("about: x\nmodels: 2\ntrace: trace.csv", tmp_path))
-    assert [(each.at, each.model) for each in found] == [(0, 2), (0.5, 1)]
+    assert (found.at.tolist(), found.model.tolist()) == ([0, 0.5], [1, 0])
     (tmp_path / "secret").write_text("hidden:x:0:0\nsecret,sauce\n")
     with pytest.raises(FleetError) as error:
         parsed("about: x\nmodels: 2\ntrace: secret", tmp_path)
@@ -184,12 +187,12 @@ def test_requests_have_the_rate_the_popularity_and_the_times_of_their_stream():
         requests_per_second=100, seconds=50, start=10, first_model=3, last_model=6, popularity=1.0
     )
     found = requests(scenario(6, [stream]))
-    counts = Counter(each.model for each in found)
-    assert 4700 < len(found) < 5300
-    assert 10 <= found[0].at <= found[-1].at < 60
-    assert set(counts) == {3, 4, 5, 6}
-    assert 1.7 < counts[3] / counts[4] < 2.3
-    assert requests(scenario(6, [stream])) == found
+    counts = Counter(found.model.tolist())
+    assert 4700 < len(found.at) < 5300
+    assert 10 <= found.at[0] <= found.at[-1] < 60
+    assert set(counts) == {2, 3, 4, 5}
+    assert 1.7 < counts[2] / counts[3] < 2.3
+    assert requests(scenario(6, [stream])).at.tolist() == found.at.tolist()
 
 
 class Hands:
@@ -239,9 +242,9 @@ def test_instances_come_for_the_rate_of_requests_whatever_the_speed(hands, rate,
     with EmbeddedAws() as embedded, clock_is(hands):
         track(scaled(embedded, most=most), target=target)
         publisher = MetricsPublisher(embedded.client("cloudwatch"), usage=list)
-        for minute, requests_of_minute in groupby(arriving, key=lambda request: int(request.at)):
-            for request in requests_of_minute:
-                hands.seconds = began + 60 * request.at
+        for minute, requests_of_minute in groupby(arriving.at.tolist(), key=int):
+            for at in requests_of_minute:
+                hands.seconds = began + 60 * at
                 event = Invocation(status=200, instances=counts[-1], model_s=0, overhead_s=0, cache_hit=True)
                 publisher.add(SOURCE, event)
             hands.seconds = began + 60 * (minute + 1)
@@ -274,17 +277,18 @@ def test_rare_events_leave_no_minute_of_a_fast_clock_without_its_share(hands):
     assert all(20 * 2 <= count <= 30 * 2 for count in per_minute[1:-1])
 
 
-def asked(model, seconds, **outcome):
-    return Answer(request=Request(at=0, model=model), seconds=seconds, **outcome)
-
-
 def observed(**changes):
     """Return what happened to two models, of which the second one was never loaded."""
+    count = 101
     happened = Observed(
-        answers=[
-            *(asked(1, number / 100, right=True) for number in range(1, 101)),
-            asked(2, 9.0, failure="x"),
-        ],
+        run=Run(
+            schedule=Schedule.of([*((0.0, 1) for _ in range(100)), (0.0, 2)], ("model-1", "model-2")),
+            sent=np.zeros(count),
+            done=np.array([*(number / 100 for number in range(1, 101)), 9.0]),
+            kind=np.array([*(0 for _ in range(100)), 1]),
+            kinds=("x", WRONG),
+            cpu=np.zeros(1),
+        ),
         loads=Counter({"model-1.tar.gz": 3}),
         unloads=Counter({"model-1.tar.gz": 2}),
         warm=Counter({"model-1.tar.gz": 75}),
@@ -319,7 +323,7 @@ def test_a_result_has_the_figures_of_all_models_and_of_each_whatever_is_expected
         ({"no_alarms": ["Disk"]}, {"alarms": {"Disk": 1}}, "fired once", False),
         ({"no_alarms": ["Dusk"]}, {"alarms": {"Disk": 0}}, "did you mean Disk?", False),
         ({"loads": "4..9"}, {}, "3", False),
-        ({"recovers": True}, {"last": [asked(1, 0.1, right=True), asked(2, 0.1)]}, "1", False),
+        ({"recovers": True}, {"last": {1: "", 2: WRONG}}, "1", False),
     ],
 )
 def test_a_condition_says_what_was_seen_and_holds_if_it_is_expected(expected, happened, seen, holds):
@@ -364,7 +368,7 @@ def played(aws, monkeypatch, name):
         stage = Stage(
             hosting=hosting,
             endpoint=endpoint,
-            client=Client(endpoint_name=endpoint, repository=f"s3://{bucket}/models/", attempts=5),
+            client=AsyncClient(endpoint_name=endpoint, repository=f"s3://{bucket}/models/", attempts=5),
             s3=aws.client("s3"),
             bucket=bucket,
             prefix="models/",

@@ -108,12 +108,17 @@ def test_a_schedule_is_a_trace_that_can_be_read_again(tmp_path: Path) -> None:
         ("at,model\n1,1\n", "no seconds and no model"),
         ("seconds,model\nnan,1\n", "longer than a day"),
         ("seconds,model\n", "no requests"),
+        ("seconds,model\n1\n", "no seconds and no model"),
+        ("seconds,model\n1," + "1" * 5000, "not one of the 2 models"),
+        ("seconds,model\n1," + "1" * 200_000, "field larger"),
+        ("seconds,model\n1,\xff", "utf-8"),
+        ("", "no requests"),
     ],
 )
 def test_a_damaged_trace_is_refused_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: str, what: str
 ) -> None:
-    (tmp_path / "trace.csv").write_text(rows)
+    (tmp_path / "trace.csv").write_bytes(rows.encode("latin-1"))
     given = ["load", "m", "n", "--triton", "http://127.0.0.1:1", "--trace", str(tmp_path / "trace.csv")]
     assert cli.main(given) == 1
     said = capsys.readouterr().err

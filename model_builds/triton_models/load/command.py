@@ -19,7 +19,7 @@ from triton_models.base.outcome import live, progress
 from triton_models.client.asynchronous import AsyncClient
 from triton_models.client.invoke import named
 from triton_models.load.account import Deployed, confirm, costs_money, deployed
-from triton_models.load.generator import Run
+from triton_models.load.generator import Run, undisturbed
 from triton_models.load.generator import run as generate
 from triton_models.load.knee import Growth, Knee, find_knee
 from triton_models.load.result import Loaded, loaded, write
@@ -193,7 +193,8 @@ async def _interruptible(schedule: Schedule, target: Target) -> Run:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, going.cancel)
     try:
-        return await going
+        with undisturbed():
+            return await going
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         live("")

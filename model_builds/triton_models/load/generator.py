@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.load.schedule import Schedule
-from triton_models.load.targets import Target
+from triton_models.load.targets import Askable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,17 +74,16 @@ class Run:
     stopped: bool = False
 
 
-async def run(schedule: Schedule, target: Target, *, say: Callable[[Live], object] = lambda _: None) -> Run:
+async def run(schedule: Schedule, target: Askable, *, say: Callable[[Live], object] = lambda _: None) -> Run:
     """Send all requests, and wait for their answers."""
-    loop = _Loop(schedule, target)
-    with _undisturbed():
-        return await loop.run(say)
+    _more_descriptors()
+    return await _Loop(schedule, target).run(say)
 
 
 class _Loop:
     """The requests of a run, on their way."""
 
-    def __init__(self, schedule: Schedule, target: Target) -> None:
+    def __init__(self, schedule: Schedule, target: Askable) -> None:
         import numpy as np
 
         count = len(schedule.at)
@@ -168,12 +167,11 @@ async def _watched(say: Callable[[], object]) -> list[float]:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keep the collector of garbage from stopping the loop, and allow as many connections as possible."""
+def undisturbed() -> Iterator[None]:
+    """Keep the collector of garbage from stopping the loop."""
     gc.collect()
     gc.freeze()
     gc.disable()
-    _more_descriptors()
     try:
         yield
     finally:

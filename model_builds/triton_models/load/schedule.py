@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -58,6 +57,16 @@ class Schedule:
     at: Array
     model: Array
     models: tuple[str, ...]
+
+    @classmethod
+    def of(cls, requests: Iterable[tuple[float, int]], models: Sequence[str]) -> Schedule:
+        """Return it from moments and numbers of models, which count from 1, in any order."""
+        import numpy as np
+
+        found = list(requests)
+        at, number = np.array([each for each, _ in found]), np.array([each for _, each in found], np.int32)
+        order = np.argsort(at, kind="stable")
+        return cls(at=at[order], model=number[order] - 1, models=tuple(models))
 
     def until(self, seconds: float) -> Schedule:
         """Return the part of it before a moment."""
@@ -164,42 +173,48 @@ def read(path: Path, models: Sequence[str]) -> Schedule:
     Raises:
         FleetError: It is not such a file.
     """
-    import numpy as np
-
-    found = list(_rows(path, {name: index for index, name in enumerate(models)}))
-    if not found:
-        raise TRACE.error(what="the trace has no requests", where=str(path), fix="add rows: seconds,model")
-    at, model = zip(*found, strict=True)
-    return Schedule(at=np.array(at), model=np.array(model, np.int32), models=tuple(models))
-
-
-def _rows(path: Path, known: dict[str, int]) -> Iterator[tuple[float, int]]:
-    before = 0.0
+    if not path.is_file():
+        raise TRACE.error(what="there is no such file", where=str(path), fix="name a trace, seconds,model")
+    known = {str(number): number for number in range(1, len(models) + 1)}
+    known.update({name: number for number, name in enumerate(models, start=1)})
     with path.open(newline="") as file:
         rows = csv.DictReader(file)
-        for row in rows:
-            where = f"{path}, line {rows.line_num}"
-            try:
-                at, name = float(row["seconds"]), row["model"]
-            except (KeyError, TypeError, ValueError):
-                fix = "give two columns, seconds,model"
-                raise TRACE.error(what="there are no seconds and no model", where=where, fix=fix) from None
-            if not before <= at <= _DAY_S or math.isnan(at):
-                raise TRACE.error(
-                    what=f"{at:g} s is out of order" if at < before else f"{at:g} s is longer than a day",
-                    where=where,
-                    fix="sort the rows by seconds, which count from the beginning",
-                )
-            before = at
-            index = known.get(name, int(name) - 1 if name.isdecimal() else -1)
-            if not 0 <= index < len(known):
-                raise _unknown(name, known, where)
-            yield at, index
+        try:
+            found = list(_rows(rows, known, where=lambda: f"{path}, line {rows.line_num}"))
+        except (UnicodeError, csv.Error) as error:
+            where, fix = f"{path}, line {rows.line_num + 1}", "write it as CSV in UTF-8"
+            raise TRACE.error(what=str(error), where=where, fix=fix) from None
+    if not found:
+        raise TRACE.error(what="the trace has no requests", where=str(path), fix="add rows: seconds,model")
+    return Schedule.of(found, models)
 
 
-def _unknown(name: str, known: dict[str, int], where: str) -> FleetError:
+def _rows(
+    rows: csv.DictReader[str], known: Mapping[str, int], *, where: Callable[[], str]
+) -> Iterator[tuple[float, int]]:
+    before = 0.0
+    for row in rows:
+        try:
+            at, name = float(row["seconds"]), row["model"].strip()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            fix = "give two columns, seconds,model"
+            raise TRACE.error(what="there are no seconds and no model", where=where(), fix=fix) from None
+        if not before <= at <= _DAY_S:
+            raise TRACE.error(
+                what=f"{at:g} s is out of order" if at < before else f"{at:g} s is longer than a day",
+                where=where(),
+                fix="sort the rows by seconds, which count from the beginning",
+            )
+        if name not in known:
+            raise _unknown(name, known, where())
+        before = at
+        yield at, known[name]
+
+
+def _unknown(name: str, known: Mapping[str, int], where: str) -> FleetError:
+    count = max(known.values())
     return TRACE.error(
-        what=f"{name!r} is not one of the {len(known)} models of the run",
+        what=f"{name!r} is not one of the {count} models of the run",
         where=where,
-        fix=did_you_mean(name, known, otherwise=f"name a model, or its number from 1 to {len(known)}"),
+        fix=did_you_mean(name, known, otherwise=f"name a model, or its number from 1 to {count}"),
     )

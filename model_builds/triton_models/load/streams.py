@@ -69,7 +69,6 @@ def read_scenario(path: Path, models: Sequence[str]) -> Schedule:
     Raises:
         FleetError: It has no traffic, or traffic that cannot be sent to so many models.
     """
-    import numpy as np
     import yaml
 
     try:
@@ -87,9 +86,8 @@ def read_scenario(path: Path, models: Sequence[str]) -> Schedule:
         raise _wrong(path, f"it has no traffic, or more than {_MOST_REQUESTS:,} requests")
     if most > len(models):
         raise _wrong(path, f"it has {most} models, and the run has {len(models)}")
-    drawn = sorted(arrivals(streams, models=known, seed=int(document.get("seed", 1)), part_s=1.0))
-    at, model = zip(*drawn, strict=True)
-    return Schedule(at=np.array(at), model=np.array(model, np.int32) - 1, models=tuple(models))
+    drawn = arrivals(streams, models=known, seed=int(document.get("seed", 1)), part_s=1.0)
+    return Schedule.of(drawn, models)
 
 
 def _stream(given: Any, path: Path) -> Stream:

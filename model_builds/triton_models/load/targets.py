@@ -28,8 +28,15 @@ _AT_ONCE = 4096
 _OK = 200
 
 
-class Target(Protocol):
-    """What is asked. A request is sent once, whatever comes of it."""
+class Askable(Protocol):
+    """What a load asks."""
+
+    async def ask(self, model: int) -> str:
+        """Send a request to a model, and return the kind of its error; "" if it was answered."""
+
+
+class Target(Askable, Protocol):
+    """What `fleet load` asks. A request is sent once, whatever comes of it."""
 
     name: str
 
@@ -39,9 +46,6 @@ class Target(Protocol):
         Raises:
             FleetError: A model is unknown, or its inputs are.
         """
-
-    async def ask(self, model: int) -> str:
-        """Send a request to a model, and return the kind of its error; "" if it was answered."""
 
     async def close(self) -> None:
         """Close all connections."""

@@ -104,7 +104,7 @@ def _write_report(document: Mapping[str, Any], reporter: Reporter, file: Path) -
 
 def scenario_announcement(scenario: Scenario) -> str:
     """Return how long a scenario takes."""
-    seconds = max(request.at for request in requests(scenario))
+    seconds = requests(scenario).at[-1]
     said = f"The deployment takes half a minute. Requests arrive for {seconds:.0f} s."
     if scenario.expect.recovers:
         count = scenario.models - len(scenario.expect.failing_models)

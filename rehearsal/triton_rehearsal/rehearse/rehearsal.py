@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from triton_models.base.errors import FleetError, raise_if_any
-from triton_models.client import Client
+from triton_models.client import AsyncClient, Client
 from triton_models.declare.reading import with_members
 from triton_models.deliver.results import Results, merged
 from triton_models.repository.manifest import Repository
@@ -34,6 +34,8 @@ from triton_rehearsal.scenario.scenario import Scenario
 from triton_rehearsal.triton.runtime import find_runtime
 
 Report = Callable[[str], None]
+
+C = TypeVar("C", Client, AsyncClient)
 
 _LOOK_S = 0.2
 
@@ -264,7 +266,7 @@ class Rehearsal(Closing):
         stage = Stage(
             hosting=self._hosting,
             endpoint=self.deployed.endpoint,
-            client=self._client(),
+            client=self._client(AsyncClient),
             s3=self.aws.client("s3"),
             bucket=repository.bucket,
             prefix=repository.prefix,
@@ -297,10 +299,10 @@ class Rehearsal(Closing):
 
     def predictions(self, model: ModelDefinition) -> Iterator[Prediction]:
         """Invoke a model with its declared inputs, and yield each comparison."""
-        yield from predict(model, self._client())
+        yield from predict(model, self._client(Client))
 
-    def _client(self) -> Client:
-        return Client(
+    def _client(self, kind: type[C]) -> C:
+        return kind(
             alias=self.deployed.alias,
             repository=self.deployed.repository,
             session=_Session(exports=self.exports()),

@@ -5,6 +5,7 @@ The answer of model N is N times its input, so that a wrong answer shows.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -14,23 +15,25 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from botocore.awsrequest import AWSResponse
 
 from embedded_aws import current_clock
-from triton_models.client import Client
+from triton_models.client.asynchronous import AsyncClient
 from triton_models.client.call import InvocationError
+from triton_models.load import generator
+from triton_models.load.generator import Array
 from triton_rehearsal.hosting.metrics import Ended, Load, Started, Unload
 from triton_rehearsal.hosting.service import Hosting, Moment
 from triton_rehearsal.scenario.reading import SCENARIO
-from triton_rehearsal.scenario.scenario import Fault, Request, Scenario, requests
+from triton_rehearsal.scenario.scenario import Fault, Scenario, requests, target_of
 
-_AT_ONCE = 64
+WRONG = "wrong answer"
+"""The kind of a request whose answer is not the model's."""
+
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 _UNAVAILABLE = 503
 _INPUT, _OUTPUT = "X", "Y"
@@ -42,20 +45,10 @@ _NOT_A_TARBALL = b"not a tarball"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The outcome of a request, with its time with all retries and the rule of its error, if it failed."""
-
-    request: Request
-    seconds: float
-    failure: str = ""
-    right: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """All that happened, in numbers by target model."""
 
-    answers: Sequence[Answer]
+    run: generator.Run  # all requests, with all attempts; an error is its rule
     loads: Counter[str]
     unloads: Counter[str]
     warm: Counter[str]  # invocations of loaded models, repeated ones included
@@ -64,7 +57,25 @@ class Observed:
     instances: Sequence[tuple[float, int]]  # at the start and after each change, with the seconds since then
     instances_at_end: int  # after the last request, without those that only end their work
     alarms: Mapping[str, int]  # of the endpoint, without its name, and how often each fired
-    last: Sequence[Answer] = ()  # of one more request per model at the end
+    last: Mapping[int, str] = field(
+        default_factory=dict
+    )  # the error of one more request to each model, or ""
+
+    @property
+    def seconds(self) -> Array:
+        """The time of each request from its intended moment to its answer, with all attempts."""
+        return self.run.done - self.run.schedule.at
+
+    @property
+    def wrong(self) -> Array:
+        """Whether each request has a wrong answer."""
+        return np.array([kind > 0 and self.run.kinds[kind - 1] == WRONG for kind in self.run.kind], bool)
+
+    @property
+    def answered(self) -> Array:
+        """Whether each request has an answer, right or wrong."""
+        answered: Array = (self.run.kind == generator.ANSWERED) | self.wrong
+        return answered
 
 
 class Faults:
@@ -126,7 +137,7 @@ class Stage:
 
     hosting: Hosting
     endpoint: str
-    client: Client
+    client: AsyncClient
     s3: Any
     bucket: str
     prefix: str
@@ -147,25 +158,12 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
     for number in range(1, scenario.models + 1):
         stage.say(f"uploading model {number} of {scenario.models}")
         stage.upload(number, _artifact(number, size=scenario.model_size, backend=backend))
-    started = [instance.id for instance in instances]
-    answers: list[Answer] = []
-    arriving = requests(scenario)
-
-    def ask(request: Request) -> None:
-        answers.append(_ask(stage.client, request))
-        stage.say(f"answered {len(answers)} of {len(arriving)} requests")
-
     began = current_clock().time()
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        planned: list[tuple[float, Callable[[], Any]]] = [
-            *((fault.at, partial(_inject, fault, stage, started)) for fault in scenario.faults),
-            *((each.at, partial(pool.submit, ask, each)) for each in arriving),
-        ]
-        _run_at_their_times(sorted(planned, key=lambda each: each[0]))
+    run = asyncio.run(_sent(scenario, stage, started=[instance.id for instance in instances]))
     serving = stage.hosting.instances(stage.endpoint)
     moments, figures = tuple(stage.hosting.timeline), dict(stage.hosting.figures).items()
     return Observed(
-        answers=answers,
+        run=run,
         loads=Counter(each.event.target for each in moments if isinstance(each.event, Load)),
         unloads=Counter(each.event.target for each in moments if isinstance(each.event, Unload)),
         warm=Counter({target: each.warm for (_, target), each in figures}),
@@ -177,15 +175,41 @@ def play(scenario: Scenario, stage: Stage) -> Observed:
     )
 
 
-def ask_again(scenario: Scenario, stage: Stage) -> Sequence[Answer]:
-    """Ask every model once more that must answer at the end, one after the other."""
-    expect = scenario.expect
-    working = [number for number in range(1, scenario.models + 1) if number not in expect.failing_models]
-    answers: list[Answer] = []
-    for count, number in enumerate(working if expect.recovers else (), start=1):
-        stage.say(f"answering {count} of {len(working)} models once more")
-        answers.append(_ask(stage.client, Request(at=0, model=number)))
-    return answers
+async def _sent(scenario: Scenario, stage: Stage, *, started: Sequence[str]) -> generator.Run:
+    arriving = requests(scenario)
+
+    def say(live: generator.Live) -> None:
+        stage.say(f"answered {live.sent - live.waiting} of {len(arriving.at)} requests")
+
+    faults = asyncio.ensure_future(_injected(scenario.faults, stage, started))
+    run = await generator.run(arriving, _Models(stage.client), say=say)
+    await faults
+    await stage.client.close()
+    return run
+
+
+async def _injected(faults: Sequence[Fault], stage: Stage, started: Sequence[str]) -> None:
+    began = time.monotonic()
+    for fault in sorted(faults, key=lambda each: each.at):
+        await asyncio.sleep(began + fault.at - time.monotonic())
+        await asyncio.to_thread(_inject, fault, stage, started)
+
+
+def ask_again(scenario: Scenario, stage: Stage) -> Mapping[int, str]:
+    """Ask every model once more that must answer at the end, one after the other; return their errors."""
+    return asyncio.run(_asked_again(scenario, stage)) if scenario.expect.recovers else {}
+
+
+async def _asked_again(scenario: Scenario, stage: Stage) -> Mapping[int, str]:
+    models, found = _Models(stage.client), dict[int, str]()
+    working = [
+        number for number in range(1, scenario.models + 1) if number not in scenario.expect.failing_models
+    ]
+    for number in working:
+        stage.say(f"answering {len(found) + 1} of {len(working)} models once more")
+        found[number] = await models.ask(number - 1)
+    await stage.client.close()
+    return found
 
 
 def _instances(moments: Sequence[Moment], *, began: float) -> Iterator[tuple[float, int]]:
@@ -215,13 +239,6 @@ def _fired(stage: Stage, *, since: float) -> Mapping[str, int]:
     return fired
 
 
-def _run_at_their_times(planned: Sequence[tuple[float, Callable[[], Any]]]) -> None:
-    began, moment = time.monotonic(), threading.Event()
-    for at, action in planned:
-        moment.wait(max(0.0, began + at - time.monotonic()))
-        action()
-
-
 def _inject(fault: Fault, stage: Stage, started: Sequence[str]) -> None:
     if fault.corrupt:
         stage.upload(fault.corrupt, _NOT_A_TARBALL)
@@ -237,21 +254,20 @@ def _inject(fault: Fault, stage: Stage, started: Sequence[str]) -> None:
                 os.kill(instance.server.pid, chosen)
 
 
-def _ask(client: Client, request: Request) -> Answer:
-    began = time.monotonic()
-    inputs = {_INPUT: np.ones((1, 2), dtype=np.float32)}
-    try:
-        answer = client.invoke_target(target_model=target_of(request.model), inputs=inputs)
-    except InvocationError as error:
-        rule = error.problems[0].rule or "error"
-        return Answer(request=request, seconds=time.monotonic() - began, failure=rule)
-    right = answer[_OUTPUT].tolist() == [[request.model] * 2]
-    return Answer(request=request, seconds=time.monotonic() - began, right=right)
+@dataclass(frozen=True, slots=True)
+class _Models:
+    """What the load asks: the fleet, as its clients do."""
 
+    client: AsyncClient
 
-def target_of(number: int) -> str:
-    """Return the name of a model's artifact."""
-    return f"model-{number}.tar.gz"
+    async def ask(self, model: int) -> str:
+        number = model + 1
+        inputs = {_INPUT: np.ones((1, 2), dtype=np.float32)}
+        try:
+            answer = await self.client.invoke_target(target_model=target_of(number), inputs=inputs)
+        except InvocationError as error:
+            return error.problems[0].rule or "error"
+        return "" if answer[_OUTPUT].tolist() == [[number] * 2] else WRONG
 
 
 def _artifact(number: int, *, size: int, backend: str) -> bytes:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
-from triton_rehearsal.scenario.scenario import DAY_S, Expected, Fault, Request, Scenario, Stream
+from triton_models.load import schedule
+from triton_rehearsal.scenario.scenario import MOST_MODELS, Expected, Fault, Scenario, Stream
 
 SCENARIO = Check(id="scenario", source=FROM_ARGUMENTS)
 
@@ -32,7 +32,8 @@ _WORDS = (
     ("List should have", "a list of"),
 )
 _STORIES = files("triton_rehearsal.scenario") / "stories"
-_LONGEST_FILE, _LONGEST_TRACE = 1 << 20, 64 << 20
+_LONGEST_FILE = 1 << 20
+_NUMBERS = [str(number) for number in range(1, MOST_MODELS + 1)]
 
 # A value in a message is shortened, because a file may have any.
 _SHOWN = reprlib.Repr()
@@ -60,7 +61,7 @@ def read(name: str) -> Scenario:
     """Read a scenario from a file at a path, or the shipped one of a name."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or path.exists():
-        text = _text(path, most=_LONGEST_FILE)
+        text = _text(path)
         return parse(text, name=path.stem, where=name, folder=path.parent)
     if name not in shipped():
         raise SCENARIO.error(
@@ -73,12 +74,12 @@ def read(name: str) -> Scenario:
     return parse((_STORIES / f"{name}.yaml").read_text(), name=name, where=name, folder=Path())
 
 
-def _text(path: Path, *, most: int) -> str:
+def _text(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
             what = "it is not a file"
-        elif path.stat().st_size > most:
-            what = f"it has more than {most} bytes"
+        elif path.stat().st_size > _LONGEST_FILE:
+            what = f"it has more than {_LONGEST_FILE} bytes"
         else:
             return path.read_text()
     except (OSError, UnicodeError, ValueError) as error:
@@ -86,7 +87,7 @@ def _text(path: Path, *, most: int) -> str:
     raise SCENARIO.error(
         what=f"the file cannot be read: {what}",
         where=str(path),
-        fix=f"name a text file of at most {most} bytes",
+        fix=f"name a text file of at most {_LONGEST_FILE} bytes",
     )
 
 
@@ -98,7 +99,8 @@ def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
         what = " ".join(str(error).split())
         raise SCENARIO.error(what=what, where=where, fix="write it as YAML") from None
     if isinstance(given, dict) and "trace" in given:
-        given["trace"] = list(_trace(folder / str(given["trace"])))
+        found = schedule.read(folder / str(given["trace"]), _NUMBERS)
+        given["trace"] = list(zip(found.at.tolist(), (found.model + 1).tolist(), strict=True))
     try:
         return Scenario.model_validate(given).named(name)
     except ValidationError as error:
@@ -122,23 +124,3 @@ def _problem(error: Mapping[str, Any], where: str) -> Problem:
         fix = did_you_mean(name, part.model_fields, otherwise="remove it")
     parts = " ".join(each if isinstance(each, str) else str(each + 1) for each in place)
     return SCENARIO.problem(what=what, where=f"{where}, {parts}" if parts else where, fix=fix)
-
-
-def _trace(path: Path) -> Iterator[Request]:
-    """Yield the requests of a CSV file with the columns `seconds` and `model`, without quoting any of it."""
-    rows = csv.DictReader(_text(path, most=_LONGEST_TRACE).splitlines())
-    before = 0.0
-    try:
-        for row in rows:
-            request = Request(at=float(row["seconds"]), model=int(row["model"]))
-            if not before <= request.at <= DAY_S or request.model < 1:
-                raise ValueError
-            before = request.at
-            yield request
-    except (KeyError, TypeError, ValueError, csv.Error) as error:
-        line = rows.line_num + isinstance(error, csv.Error)  # which is raised before the line is counted
-        raise SCENARIO.error(
-            what="there are no two such numbers",
-            where=f"{path}, line {line}",
-            fix=f"give seconds,model: times from 0 to {DAY_S:g} in order, and models from 1",
-        ) from None

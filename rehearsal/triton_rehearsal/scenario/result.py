@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from triton_models.base.suggest import did_you_mean
 from triton_models.base.tables import Column, output_width, table
-from triton_rehearsal.hosting.model_figures import percentile
-from triton_rehearsal.scenario.play import Answer, Observed, target_of
-from triton_rehearsal.scenario.scenario import Scenario
+from triton_models.load.result import Array, Latencies
+from triton_rehearsal.scenario.play import Observed
+from triton_rehearsal.scenario.scenario import Scenario, target_of
 
 ASSUMED = (
     *("eviction-order", "disk-eviction", "routing-to-loaded", "hung-instance-replaced"),
@@ -60,14 +62,14 @@ class ScenarioResult:
     def of(cls, scenario: Scenario, observed: Observed) -> ScenarioResult:
         """Return the result of what happened."""
         names = [target_of(number) for number in range(1, scenario.models + 1)]
-        answers: dict[str, list[Answer]] = {name: [] for name in names}
-        for answer in observed.answers:
-            answers[target_of(answer.request.model)].append(answer)
+        asked = observed.run.schedule.model
         return cls(
             scenario=scenario,
             conditions=list(_conditions(scenario, observed)),
-            figures=_figures("all", observed.answers, observed, names),
-            models=[_figures(name, answers[name], observed, [name]) for name in names],
+            figures=_figures("all", observed, names, of_them=asked >= 0),
+            models=[
+                _figures(name, observed, [name], of_them=asked == index) for index, name in enumerate(names)
+            ],
             instances=observed.instances,
         )
 
@@ -129,16 +131,16 @@ def pace(scenario: Scenario) -> str:
     )
 
 
-def _figures(model: str, answers: Sequence[Answer], observed: Observed, targets: Sequence[str]) -> Figures:
-    seconds = [each.seconds for each in answers if not each.failure]
+def _figures(model: str, observed: Observed, targets: Sequence[str], *, of_them: Array) -> Figures:
+    times = Latencies.of(observed.seconds[of_them & observed.answered])
     cold = sum(observed.cold[target] for target in targets)
     invoked = cold + sum(observed.warm[target] for target in targets)
     return Figures(
         model=model,
-        requests=len(answers),
-        answered=len(seconds),
-        p50_s=round(percentile(seconds, 50), 3) if seconds else None,
-        p99_s=round(percentile(seconds, 99), 3) if seconds else None,
+        requests=int(of_them.sum()),
+        answered=times.count if times else 0,
+        p50_s=round(times.p50, 3) if times else None,
+        p99_s=round(times.p99, 3) if times else None,
         cold_percent=round(100 * cold / invoked, 1) if invoked else 0.0,
         loads=sum(observed.loads[target] for target in targets),
         evictions=sum(observed.unloads[target] for target in targets),
@@ -173,21 +175,22 @@ def _minutes(seconds: float, speed: int) -> float:
 
 def _conditions(scenario: Scenario, observed: Observed) -> Iterator[Condition]:
     expected = scenario.expect
-    counted = [each for each in observed.answers if each.request.model not in expected.failing_models]
-    answered = [each for each in counted if not each.failure]
-    failures = Counter(each.failure for each in counted if each.failure)
-    share = len(answered) / len(counted) if counted else 1.0
+    run, failing = observed.run, np.array(expected.failing_models, int) - 1
+    counted = ~np.isin(run.schedule.model, failing)
+    answered, wrong = counted & observed.answered, int((observed.wrong & counted).sum())
+    failures = Counter(run.kinds[kind - 1] for kind in run.kind[counted & ~observed.answered].tolist())
+    share = answered.sum() / counted.sum() if counted.any() else 1.0
     reasons = "".join(f", {count} {rule}" for rule, count in failures.most_common())
     yield Condition(
         name="answered",
         expected=f"{expected.answered_percent:.2f}% at least",
-        seen=f"{share:.2%} of {len(counted)}{reasons}",
-        holds=share >= expected.answered_percent / 100,
+        seen=f"{share:.2%} of {counted.sum()}{reasons}",
+        holds=bool(share >= expected.answered_percent / 100),
     )
-    wrong = sum(not each.right for each in answered)
     yield Condition(name="wrong answers", expected="0", seen=str(wrong), holds=not wrong)
     if expected.p99_seconds is not None:
-        slowest = percentile([each.seconds for each in answered], 99)
+        times = Latencies.of(observed.seconds[answered])
+        slowest = times.p99 if times else 0.0
         yield Condition(
             name="p99",
             expected=f"at most {expected.p99_seconds:g} s",
@@ -208,7 +211,7 @@ def _conditions(scenario: Scenario, observed: Observed) -> Iterator[Condition]:
     for name in expected.no_alarms:
         yield _alarm(name, observed.alarms, fires=False)
     if expected.recovers:
-        lost = [each.request.model for each in observed.last if each.failure or not each.right]
+        lost = [model for model, error in observed.last.items() if error]
         yield Condition(
             name="models that answer at the end",
             expected=str(len(observed.last)),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import (
@@ -21,13 +20,15 @@ from pydantic import (
 
 from triton_models.base.errors import FleetError
 from triton_models.load import streams
+from triton_models.load.schedule import Schedule
 from triton_rehearsal.aws import SPEED
 from triton_rehearsal.hosting.budget import read_size
 
-DAY_S = 86_400.0
-"""The longest time of anything in a scenario, in seconds."""
+MOST_MODELS = 5000
 
-# All requests of a scenario are drawn before the first one is sent, at about half a kilobyte each.
+_DAY_S = 86_400.0
+
+# All requests of a scenario are drawn before the first one is sent.
 _MOST_REQUESTS = 1_000_000
 _PART_S = 6.0  # of the clock
 
@@ -61,8 +62,8 @@ def _at_most(name: str, number: Callable[[Any], int | None]) -> AfterValidator:
     return AfterValidator(check)
 
 
-Time = Annotated[float, Field(ge=0, le=DAY_S)]
-Duration = Annotated[float, Field(ge=0.001, le=DAY_S)]
+Time = Annotated[float, Field(ge=0, le=_DAY_S)]
+Duration = Annotated[float, Field(ge=0.001, le=_DAY_S)]
 Lack = Annotated[float, Field(ge=0.001, le=3600)]
 Size = Annotated[int, BeforeValidator(_size)]
 Number = Annotated[int, Field(ge=1)]
@@ -168,14 +169,6 @@ class Expected(_Part):
     recovers: bool = True  # every other model must answer once more at the end
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One request of a recorded trace, or of a stream."""
-
-    at: float
-    model: int
-
-
 _OfModels = _at_most("models", lambda part: part.most)
 _Faults = Annotated[
     Fault,
@@ -189,7 +182,7 @@ class Scenario(_Part):
 
     _name: str = PrivateAttr("")
     about: Annotated[str, Field(min_length=1)]  # its story, in one or two sentences
-    models: Annotated[int, Field(ge=1, le=5000)]
+    models: Annotated[int, Field(ge=1, le=MOST_MODELS)]
     instances: Annotated[int, Field(ge=1, le=100)] = 1
     model_size: Annotated[Size, Field(le=1 << 30)] = 0  # of each, which is its memory on a GPU
     gpu_memory: Size | None = None  # for models, of each GPU
@@ -200,8 +193,10 @@ class Scenario(_Part):
     fleet: dict[str, Annotated[Any, AfterValidator(_single)]] = {}  # settings besides those of cdk.json
     seed: Annotated[int, Field(ge=0, le=2**31)] = 1
     traffic: Annotated[list[Annotated[Stream, _OfModels]], Field(max_length=1000)] = []
+    # The second and the model of each request.
     trace: Annotated[
-        list[Request], _at_most("models", lambda trace: max((each.model for each in trace), default=None))
+        list[tuple[float, int]],
+        _at_most("models", lambda trace: max((model for _, model in trace), default=None)),
     ] = []
     faults: Annotated[list[_Faults], Field(max_length=1000)] = []
     expect: Annotated[Expected, _at_most("models", lambda part: max(part.failing_models, default=None))] = (
@@ -227,7 +222,7 @@ class Scenario(_Part):
         return self
 
 
-def requests(scenario: Scenario) -> Sequence[Request]:
+def requests(scenario: Scenario) -> Schedule:
     """Return all requests in the order of their times. The same seed gives the same ones.
 
     A minute of a fast clock has the requests of a second or less, and would have the noise of so few. So each
@@ -239,5 +234,10 @@ def requests(scenario: Scenario) -> Sequence[Request]:
         seed=scenario.seed,
         part_s=_PART_S / scenario.speed,
     )
-    random = (Request(at=at, model=model) for at, model in drawn)
-    return sorted(itertools.chain(scenario.trace, random), key=lambda request: request.at)
+    names = tuple(target_of(number) for number in range(1, scenario.models + 1))
+    return Schedule.of(itertools.chain(scenario.trace, drawn), names)
+
+
+def target_of(number: int) -> str:
+    """Return the name of a model's artifact."""
+    return f"model-{number}.tar.gz"

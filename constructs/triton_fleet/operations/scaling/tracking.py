@@ -85,7 +85,7 @@ class InvocationsPerGpu(Invocations):
     """Target for the requests per minute per GPU, as AWS advises for multi-model endpoints.
 
     The right number depends on the models and on how often they are cached: measure it, with
-    `from_load_test`.
+    `fleet load --find-knee`.
 
     Attributes:
         per_minute: Requests per minute per GPU. The default of ten per second is low: too many instances cost
@@ -96,26 +96,11 @@ class InvocationsPerGpu(Invocations):
 
     per_minute: float = 600
 
-    @classmethod
-    def from_load_test(cls, *, requests_per_second: float, safety_factor: float = 0.5) -> InvocationsPerGpu:
-        """The target for the highest rate that one GPU sustained, and the share of it to aim for.
-
-        A new instance takes minutes to come, and meanwhile the load grows. AWS starts at 0.5.
-        """
-        return cls(per_minute=requests_per_second * safety_factor * 60)
-
 
 @typed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationsPerInstance(Invocations):
     """Target for the requests per minute per instance: for CPU types."""
-
-    @classmethod
-    def from_load_test(
-        cls, *, requests_per_second: float, safety_factor: float = 0.5
-    ) -> InvocationsPerInstance:
-        """The target for the highest rate that one instance sustained; see `InvocationsPerGpu`."""
-        return cls(per_minute=requests_per_second * safety_factor * 60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
