@@ -315,6 +315,17 @@ def test_a_result_has_the_figures_of_all_models_and_of_each_whatever_is_expected
     assert found["speed"] == 60
 
 
+def test_a_wrong_answer_is_an_answer_and_fails_the_scenario():
+    run = observed().run
+    wrong = np.where(np.arange(len(run.kind)) == 3, 2, run.kind)
+    result = ScenarioResult.of(scenario(answered_percent=99), observed(run=replace(run, kind=wrong)))
+    assert [(each.name, each.holds) for each in result.conditions] == [
+        ("answered", True),
+        ("wrong answers", False),
+    ]
+    assert result.figures.answered == 100
+
+
 @pytest.mark.parametrize(
     ("expected", "happened", "seen", "holds"),
     [
