@@ -21,8 +21,9 @@ from tests.rehearsal.traces import traces
 from triton_models.base.errors import FleetError
 from triton_models.client import Client
 from triton_models.facts.instances import INSTANCE_TYPES
+from triton_models.plan.policy import MANY
 from triton_rehearsal.hosting.budget import SERVER_BYTES, require_room
-from triton_rehearsal.hosting.instance_group import MANY, choose
+from triton_rehearsal.hosting.instance_group import choose
 from triton_rehearsal.hosting.metrics import Download, Ended, Load, Started, Unload
 from triton_rehearsal.hosting.service import Hosting
 

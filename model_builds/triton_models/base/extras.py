@@ -13,6 +13,7 @@ DISTRIBUTION = "triton-fleet"
 
 EXTRAS: Mapping[str, frozenset[str]] = {
     "client": frozenset({"boto3", "botocore", "google", "numpy", "tritonclient", "urllib3"}),
+    "plan": frozenset({"llvmlite", "numba"}),
     "constructs": frozenset(
         {"aws_cdk", "cdk_nag", "constructs", "jsii", "pydantic", "typeguard", "typing_extensions"}
     ),

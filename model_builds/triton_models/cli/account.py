@@ -16,8 +16,10 @@ from triton_models.cli.options import (
     count,
     duration,
     not_negative,
+    popularity,
     rates,
     seconds,
+    share,
     times,
 )
 
@@ -187,6 +189,77 @@ def invoke(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run="triton_models.client.invoke", extra="client")
 
 
+def plan(parser: argparse.ArgumentParser) -> None:
+    """Find the cheapest fleet for models and requests, before there is one."""
+    parser.add_argument(
+        "--models",
+        required=True,
+        metavar="NxSIZE|DIR",
+        help="models of a size, such as 300x200MB, or a folder of Triton models or artifacts",
+    )
+    parser.add_argument(
+        "--backend",
+        default="onnxruntime",
+        metavar="NAME",
+        help="the backend of models of a size: onnxruntime, pytorch or tensorrt (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--busy",
+        type=duration,
+        metavar="TIME",
+        help="how long a request keeps a GPU busy (default: 7ms, and 3 to 20 as its range)",
+    )
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument(
+        "--requests", type=rates, metavar="RATE", help="requests per second, such as 50/s or 3000/min"
+    )
+    asked.add_argument(
+        "--trace", type=Path, metavar="FILE", help="a CSV file with the columns seconds and model"
+    )
+    parser.add_argument(
+        "--popularity",
+        type=popularity,
+        default=1.0,
+        metavar="Z",
+        help="the exponent of Zipf's law over the models, such as zipf:1.1 (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--for",
+        dest="duration",
+        type=duration,
+        metavar="TIME",
+        help="the length of --requests (default: that of 2 million, but an hour to a day)",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed (default: %(default)s)")
+    parser.add_argument(
+        "--waiting",
+        type=share,
+        default=0.01,
+        metavar="SHARE",
+        help="the largest share of requests that may wait for a load (default: 1%%)",
+    )
+    parser.add_argument("--p99", type=duration, metavar="TIME", help="the largest 99th percentile")
+    parser.add_argument(
+        "--pin", type=share, default=0.0, metavar="N|SHARE", help="keep the most popular models loaded"
+    )
+    parser.add_argument(
+        "--types",
+        nargs="+",
+        metavar="TYPE",
+        help="the instance types (default: those that AWS documents for multi-model endpoints on GPUs)",
+    )
+    parser.add_argument("--price", type=not_negative, metavar="USD", help="the price of the type per hour")
+    parser.add_argument(
+        "--write",
+        nargs="?",
+        type=Path,
+        const=Path("cdk.json"),
+        metavar="FILE",
+        help="write the settings of the cheapest fleet into a cdk.json",
+    )
+    parser.set_defaults(run="triton_models.plan.command")
+
+
 def load(parser: argparse.ArgumentParser) -> None:
     """Send requests at planned moments to an endpoint or a Triton server, and measure the answers."""
     parser.add_argument(
@@ -228,7 +301,7 @@ def load(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--popularity",
-        type=not_negative,
+        type=popularity,
         default=0.0,
         metavar="Z",
         help="the exponent of Zipf's law over the models: 0 asks all equally often (default: %(default)g)",

@@ -94,6 +94,25 @@ def times(text: str) -> tuple[float, float]:
     return duration(first), duration(second)
 
 
+def share(text: str) -> float:
+    """Parse a share such as 1% or 0.01; a number above 1 stays as it is.
+
+    Raises:
+        argparse.ArgumentTypeError: The string is anything else.
+    """
+    number = not_negative(text.strip().removesuffix("%"))
+    return number / 100 if text.strip().endswith("%") else number
+
+
+def popularity(text: str) -> float:
+    """Parse the exponent of Zipf's law, such as 1.1 or zipf:1.1.
+
+    Raises:
+        argparse.ArgumentTypeError: The string is anything else.
+    """
+    return not_negative(text.strip().removeprefix("zipf:"))
+
+
 def add_count(parser: argparse.ArgumentParser, name: str, text: str, *, default: int) -> None:
     """Add an option for an integer of 1 or more, with a default."""
     parser.add_argument(name, type=count, default=default, metavar="N", help=f"{text} (default: %(default)s)")

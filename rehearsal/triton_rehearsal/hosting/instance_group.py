@@ -9,16 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from triton_models.base.errors import FleetError
+from triton_models.plan import policy
 from triton_rehearsal.hosting.budget import require_room
 from triton_rehearsal.hosting.instance import Instance
-
-MANY = 8
-"""Requests in progress for a model on each instance that has it, from which on another one gets a copy.
-
-SageMaker documents that requests for a model go to an instance that has it, and that some go to another
-instance if there are many. Its measure of many is not documented. Read on 2026-11-23:
-https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoints.html
-"""
 
 _log = logging.getLogger(__name__)
 
@@ -32,21 +25,15 @@ class Watch:
 
 
 def choose(instances: Sequence[Instance], target: str, *, at_random: bool = False) -> Instance:
-    """Return the instance for a request: any, or the least busy one of those that have the model.
+    """Return the instance for a request: see `policy.choose`.
 
-    If they all have many requests for it, or none has it, it is another one, with the fewest models. Any
-    instance is what RoutingStrategy "RANDOM" wants for endpoints with one model.
+    Any instance is what RoutingStrategy "RANDOM" wants for endpoints with one model.
     """
-    if len(instances) == 1:
-        return instances[0]
     if at_random:
         return random.choice(instances)  # noqa: S311  no secret
-    busy = [(requests, each) for each in instances if (requests := each.requests_of(target)) is not None]
-    others = [each for each in instances if all(each is not having for _, having in busy)]
-    least = min((requests for requests, _ in busy), default=MANY)
-    if others and least >= MANY:
-        return min(others, key=lambda each: each.model_count)
-    return next(each for requests, each in busy if requests == least)
+    requests = [-1 if (busy := each.requests_of(target)) is None else busy for each in instances]
+    models = [each.model_count for each in instances]
+    return instances[policy.choose(range(len(instances)), requests, models, policy.MANY)]
 
 
 class InstanceGroup:

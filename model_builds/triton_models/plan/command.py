@@ -1,0 +1,82 @@
+"""`fleet plan`: read models and requests, and search for the cheapest fleet."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.outcome import progress
+from triton_models.load.schedule import read
+from triton_models.plan.offer import offers
+from triton_models.plan.planning import Limits, Planner
+from triton_models.plan.profile import PROFILE, Profile, alike, of_folder
+from triton_models.plan.result import PlanResult, write
+from triton_models.plan.traffic import REQUESTS, Recorded, Steady, Traffic
+
+ARGUMENTS = Check(id="plan-arguments", source=FROM_ARGUMENTS)
+
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_ALIKE = re.compile(r"([0-9,]+) ?x ?([0-9.]+) ?([KMG]i?B)")
+_MOST_MODELS = 20_000
+
+# The length of random requests, unless one is given: as many as say enough, but an hour, and a day at most.
+_ENOUGH = 2_000_000
+_HOUR_S, _DAY_S = 3600.0, 86_400.0
+
+
+def run(arguments: argparse.Namespace) -> PlanResult:
+    """Run `fleet plan --models NxSIZE|DIR` with `--requests` or `--trace`."""
+    models = _models(arguments)
+    traffic = _traffic(arguments, models)
+    offered = offers(arguments.types, backends=[arguments.backend], usd_per_hour=arguments.price)
+    limits = Limits(waiting=arguments.waiting, p99_s=arguments.p99)
+    progress("The first plan on a machine takes some seconds longer: the simulation is compiled.")
+    plan = Planner(models, traffic, limits).plan(offered, pinned=_pinned(arguments, models))
+    if plan.best is not None and arguments.write is not None:
+        write(plan.best, arguments.write)
+        return PlanResult(plan=plan, written=arguments.write)
+    return PlanResult(plan=plan)
+
+
+def _models(arguments: argparse.Namespace) -> Sequence[Profile]:
+    found = _ALIKE.fullmatch(arguments.models)
+    if found is None:
+        return of_folder(Path(arguments.models), busy_s=arguments.busy)
+    count, size = int(found[1].replace(",", "")), float(found[2]) * _UNITS[found[3]]
+    if not (1 <= count <= _MOST_MODELS and size > 0):
+        fix = f"give 1 to {_MOST_MODELS:,} models, such as 300x200MB"
+        raise PROFILE.error(what=f"there are {count:,} models", where="--models", fix=fix)
+    return alike(count, size=size, backend=arguments.backend, busy_s=arguments.busy)
+
+
+def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffic:
+    if arguments.trace is not None:
+        return Recorded(schedule=read(arguments.trace, [each.name for each in models]))
+    if arguments.requests is None:
+        fix = "give --requests 50/s, or --trace FILE"
+        raise REQUESTS.error(what="the requests are missing", where="the command line", fix=fix)
+    if len(arguments.requests) > 1:
+        fix = "give one rate, or a trace with --trace"
+        raise REQUESTS.error(what="several rates", where="--requests", fix=fix)
+    [rate] = arguments.requests
+    return Steady(
+        rate=rate,
+        seconds=arguments.duration or min(_DAY_S, max(_HOUR_S, _ENOUGH / rate)),
+        models=len(models),
+        popularity=arguments.popularity,
+        seed=arguments.seed,
+    )
+
+
+def _pinned(arguments: argparse.Namespace, models: Sequence[Profile]) -> int:
+    pin: float = arguments.pin
+    count = math.floor(pin * len(models)) if pin < 1 else int(pin)
+    if count <= len(models):
+        return count
+    raise ARGUMENTS.error(
+        what=f"{count:,} pinned models of {len(models):,}", where="--pin", fix="pin fewer, such as --pin 20%"
+    )

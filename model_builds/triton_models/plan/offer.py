@@ -1,0 +1,99 @@
+"""What an instance type offers to models: memory, disk, GPUs and a price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.suggest import did_you_mean
+from triton_models.facts.cost import HOURS_PER_MONTH, PRICES, Price
+from triton_models.facts.gpu_memory import BACKENDS, SERVER_MIB, default_pool_mib
+from triton_models.facts.instances import INSTANCE_TYPES, Gpu, InstanceType, instance_type
+from triton_models.plan.profile import MIB, Range
+
+OFFER = Check(id="plan-types", source=FROM_ARGUMENTS)
+
+_GB = 10**9
+
+STARTS_S = (720.0, 900.0)
+"""Seconds until the first and the last instance that scaling adds serve, with an image of 2025 or later: as
+in rehearsals."""
+
+FIRST_LOAD_S = Range(values=(1.0, 2.0, 3.1), source="public notebooks of multi-model endpoints on GPUs")
+"""The additional time of the first load of an instance."""
+
+OVERHEAD_S = 0.0015
+"""Seconds of a small request in the platform: 1.45 ms, and 6 ms per MB, in a public benchmark of 2020."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """An instance type.
+
+    Attributes:
+        memory: Bytes for models on each GPU, besides the server and the libraries of a backend.
+        disk: Bytes for copies of models.
+    """
+
+    type: InstanceType
+    gpu: Gpu
+    price: Price
+    memory: float
+    disk: float
+
+    @property
+    def usd_per_month(self) -> float:
+        """The price of an instance."""
+        return self.price.usd_per_hour * HOURS_PER_MONTH
+
+
+def offers(
+    names: Sequence[str] | None, *, backends: Sequence[str], usd_per_hour: float | None
+) -> Sequence[Offer]:
+    """Return the instance types with GPUs that AWS documents for multi-model endpoints, or those of names.
+
+    Args:
+        names: The instance types.
+        backends: The backends of the models: the first model of each brings its libraries.
+        usd_per_hour: The price of the only name, instead of the known one.
+
+    Raises:
+        FleetError: A type is unknown, has no GPU, or no price is known.
+    """
+    if names is None:
+        documented = [each for each in INSTANCE_TYPES.values() if each.multi_model_documented and each.gpu]
+        return [_offer(each, PRICES[each.name], backends) for each in documented if each.name in PRICES]
+    if usd_per_hour is not None and len(names) > 1:
+        fix = "name one type"
+        raise OFFER.error(what="one price for several types", where="--price", fix=fix)
+    found = []
+    for name in names:
+        about = instance_type(name)
+        if about.gpu is None:
+            known = [
+                each.name for each in INSTANCE_TYPES.values() if each.multi_model_documented and each.gpu
+            ]
+            fix = did_you_mean(name, known, otherwise=f"name one of {', '.join(known)}")
+            raise OFFER.error(what=f"{name} has no GPU", where="--types", fix=fix)
+        price = PRICES.get(name)
+        if usd_per_hour is not None:
+            price = Price(usd_per_hour=usd_per_hour, source="given")
+        if price is None:
+            fix = "give its price per hour with --price USD"
+            raise OFFER.error(what=f"no price of {name} is known", where="--types", fix=fix)
+        found.append(_offer(about, price, backends))
+    return found
+
+
+def _offer(about: InstanceType, price: Price, backends: Sequence[str]) -> Offer:
+    assert about.gpu is not None  # noqa: S101  its caller looked
+    libraries = max((BACKENDS[each].first for each in backends if each in BACKENDS), default=0)
+    taken = SERVER_MIB + default_pool_mib(about.gpu) + libraries
+    return Offer(
+        type=about,
+        gpu=about.gpu,
+        price=price,
+        memory=float((about.gpu.memory_mib - taken) * MIB),
+        disk=float(about.nvme_gb or 30) * _GB,
+    )

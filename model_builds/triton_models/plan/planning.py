@@ -1,0 +1,423 @@
+"""The search for the cheapest fleet that meets the limits, and what its figures rest on."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.facts.cost import HOURS_PER_MONTH
+from triton_models.plan import policy
+from triton_models.plan.compiled import ASKED, BUCKETS_PER_OCTAVE, SMALLEST_S, WAITED, Array
+from triton_models.plan.offer import FIRST_LOAD_S, OVERHEAD_S, STARTS_S, Offer
+from triton_models.plan.profile import LEAST, LIKELY, MIB, MOST, Profile
+from triton_models.plan.simulation import (
+    MINUTE_S,
+    Endpoint,
+    Minute,
+    Models,
+    OverloadedError,
+    Simulation,
+    Tracking,
+)
+from triton_models.plan.traffic import Traffic, waiting_by_mean_rates
+
+PLAN = Check(id="plan", source=FROM_ARGUMENTS)
+
+_MOST_INSTANCES = 64
+_LOADS_AT_ONCE = 4
+_UNLOAD_S = 0.1
+_FULL = 0.95
+_HOUR_S = 3600.0
+# Traffic whose busiest minute is so much above its mean may be cheaper with scaling.
+_VARIES = 1.3
+_TARGETS = (0.3, 0.5, 0.7)
+_FOR_DOUBTS = 400_000
+_FIFTH = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a plan has to meet.
+
+    Attributes:
+        waiting: The largest share of requests that wait for a load.
+        p99_s: The largest 99th percentile of the times; None for any.
+    """
+
+    waiting: float = 0.01
+    p99_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """A fleet: instances of a type, with or without scaling.
+
+    Attributes:
+        busy_target: The share of the GPUs' time that scaling keeps; None without scaling.
+        pinned: The number of models that are always loaded, the most popular ones.
+    """
+
+    offer: Offer
+    least: int
+    most: int
+    busy_target: float | None = None
+    pinned: int = 0
+
+    def __str__(self) -> str:
+        count = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
+        return f"{count} x {self.offer.type.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """What a simulation assumes besides the fleet: the ends of ranges, and decisions of the platform.
+
+    The ends are indices of `Range.values`.
+    """
+
+    memory: int = LIKELY
+    times: int = LIKELY
+    busy: int = LIKELY
+    many: int = policy.MANY
+    loads_at_once: int = _LOADS_AT_ONCE
+    starts: float = 1.0  # the time of a start, as a multiple
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a simulation found.
+
+    Attributes:
+        waiting: The share of requests that waited for a load.
+        p50_s: Half of the answers took at most that long.
+        usd_per_month: The price of the instances.
+        busy: The share of the GPUs' time.
+        gave_up: Whether it was ended because too many requests waited.
+        cause: Why the endpoint cannot serve the requests at all; "" if it can.
+    """
+
+    fleet: Fleet
+    waiting: float = 1.0
+    p50_s: float = math.inf
+    p99_s: float = math.inf
+    usd_per_month: float = math.inf
+    instance_hours: float = math.inf
+    busy: float = 1.0
+    loads: int = 0
+    unloads: int = 0
+    most_instances: int = 0
+    gave_up: bool = False
+    cause: str = ""
+    by_model: Array | None = field(default=None, repr=False, compare=False)
+    minutes: Sequence[Minute] = field(default=(), repr=False, compare=False)
+
+    def meets(self, limits: Limits) -> bool:
+        """Return whether it meets the limits."""
+        if self.cause or self.gave_up or self.waiting > limits.waiting:
+            return False
+        return limits.p99_s is None or self.p99_s <= limits.p99_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A belief on which a plan rests, and what the plan would do if it were wrong.
+
+    Attributes:
+        belief: The belief, by its id where there is one.
+        outcomes: What is found, by what is assumed instead.
+    """
+
+    belief: str
+    outcomes: Mapping[str, Outcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The cheapest fleet, and its neighbors.
+
+    Attributes:
+        best: None if no fleet meets the limits.
+        others: The cheapest fleet of each other type, also of those where none meets the limits.
+        fewer: The best fleet with one instance less; None if it has one.
+        pinned: The cheapest fleet with a fifth of the models pinned; None if they fit on no type, or the
+            plan has pinned models.
+        doubts: What the best fleet rests on.
+        by_mean_rates: The share that would wait by mean rates alone.
+    """
+
+    traffic: str
+    models: Sequence[Profile]
+    limits: Limits
+    best: Outcome | None
+    others: Sequence[Outcome]
+    fewer: Outcome | None = None
+    pinned: Outcome | None = None
+    doubts: Sequence[Doubt] = ()
+    by_mean_rates: float = 0.0
+
+
+class Planner:
+    """Simulates fleets for some models and requests.
+
+    Raises:
+        FleetError: A model fits on none of the offered types.
+    """
+
+    def __init__(self, models: Sequence[Profile], traffic: Traffic, limits: Limits) -> None:
+        self._models, self._traffic, self._limits = models, traffic, limits
+        self._popular = np.argsort(-traffic.rates(), kind="stable")
+        self._known: dict[Any, Outcome] = {}
+        self._lock, self._locks = Lock(), dict[Any, Lock]()
+
+    def plan(self, offers: Sequence[Offer], *, pinned: int = 0) -> Plan:
+        """Return the cheapest fleet of the offered types.
+
+        Args:
+            offers: The instance types.
+            pinned: The number of models to pin, the most popular ones.
+        """
+        fitting = [each for each in offers if self._fits(each, pinned=pinned)]
+        if not fitting:
+            self._refuse(offers, pinned)
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            found = list(threads.map(lambda offer: self.cheapest(offer, pinned=pinned), fitting))
+        found.sort(key=lambda each: (not each.meets(self._limits), each.usd_per_month, each.waiting))
+        plan = Plan(
+            traffic=str(self._traffic),
+            models=self._models,
+            limits=self._limits,
+            best=found[0] if found[0].meets(self._limits) else None,
+            others=found[1:] if found[0].meets(self._limits) else found,
+        )
+        return plan if plan.best is None else self._around(plan, plan.best, offers)
+
+    def _around(self, plan: Plan, best: Outcome, offers: Sequence[Offer]) -> Plan:
+        """Add what stands next to the best fleet, and what it rests on."""
+        fleet, fifth = best.fleet, len(self._models) // _FIFTH
+        sizes = [each.memory.values[LIKELY] for each in self._models]
+        fewer = replace(fleet, least=max(1, fleet.least - 1), most=max(1, fleet.most - 1))
+        pinned = []
+        if fifth and not fleet.pinned:
+            fitting = [each for each in offers if self._fits(each, pinned=fifth)]
+            pinned = [self.cheapest(each, pinned=fifth) for each in fitting]
+        return replace(
+            plan,
+            fewer=self.simulate(fewer) if fleet.most > 1 else None,
+            pinned=min(
+                (each for each in pinned if each.meets(self._limits)),
+                key=lambda each: each.usd_per_month,
+                default=None,
+            ),
+            doubts=list(self._doubts(fleet)),
+            by_mean_rates=waiting_by_mean_rates(
+                self._traffic.rates(), sizes, fleet.offer.memory * best.most_instances
+            ),
+        )
+
+    def _fits(self, offer: Offer, *, pinned: int = 0) -> bool:
+        """Return whether the pinned models leave room for the largest other one."""
+        sizes = np.array([each.memory.values[LIKELY] for each in self._models])[self._popular]
+        return bool(sizes[:pinned].sum() + sizes[pinned:].max(initial=0.0) <= offer.memory)
+
+    def _refuse(self, offers: Sequence[Offer], pinned: int) -> None:
+        largest = max(self._models, key=lambda each: each.memory.values[LIKELY])
+        most = max(offers, key=lambda each: each.memory)
+        what = f"{largest.name} needs about {largest.memory.values[LIKELY] / MIB:,.0f} MiB of a GPU"
+        if self._fits(most):
+            what = f"{pinned:,} pinned models leave no room on a GPU"
+        room = f"{most.type.name} has {most.memory / MIB:,.0f} MiB for models"
+        raise PLAN.error(
+            what=what,
+            where="the models",
+            why=f"{room}, the most of the types considered",
+            fix="name a type with a larger GPU with --types, pin fewer models, or make them smaller",
+        )
+
+    def cheapest(self, offer: Offer, *, pinned: int = 0) -> Outcome:
+        """Return the cheapest fleet of a type that meets the limits; without one, that which waits least."""
+
+        def fixed(count: int) -> Outcome:
+            return self.simulate(Fleet(offer=offer, least=count, most=count, pinned=pinned), gives_up=True)
+
+        least = self._busy_instances(offer)
+        count = self._first_guess(offer, least)
+        found, least_known = fixed(count), least
+        while not found.meets(self._limits) and count < _MOST_INSTANCES:
+            least_known, count = count + 1, min(_MOST_INSTANCES, count + max(1, count // 3))
+            found = fixed(count)
+        if not found.meets(self._limits):
+            return self.simulate(found.fleet)
+        while least_known < count:
+            other = fixed(count - 1)
+            if not other.meets(self._limits):
+                break
+            count, found = count - 1, other
+        return min([found, *self._scaled(found)], key=lambda each: each.usd_per_month)
+
+    def _busy_instances(self, offer: Offer) -> int:
+        """Return the number of instances whose GPUs are just not always busy."""
+        work_s = float(self._traffic.rates() @ [each.busy_s.values[LIKELY] for each in self._models])
+        return min(_MOST_INSTANCES, max(1, math.ceil(work_s / offer.type.gpu_count / _FULL)))
+
+    def _first_guess(self, offer: Offer, least: int) -> int:
+        """Return the number of instances that is enough by mean rates."""
+        rates, sizes = self._traffic.rates(), [each.memory.values[LIKELY] for each in self._models]
+        for count in range(least, _MOST_INSTANCES):
+            if waiting_by_mean_rates(rates, sizes, offer.memory * count) <= self._limits.waiting:
+                return count
+        return _MOST_INSTANCES
+
+    def _scaled(self, found: Outcome) -> Iterator[Outcome]:
+        """Yield fleets with scaling that meet the limits."""
+        count = found.fleet.most
+        if count == 1 or self._traffic.busiest() < _VARIES * self._traffic.count / self._traffic.seconds:
+            return
+        for target in _TARGETS:
+            for least in sorted({1, (count + 1) // 2, count - 1}):
+                fleet = replace(found.fleet, least=least, most=2 * count, busy_target=target)
+                scaled = self.simulate(fleet, gives_up=True)
+                if scaled.meets(self._limits):
+                    yield scaled
+                    break
+
+    def simulate(
+        self,
+        fleet: Fleet,
+        assumed: Assumed = Assumed(),
+        *,
+        gives_up: bool = False,
+        most_requests: float = math.inf,
+    ) -> Outcome:
+        """Return what a fleet does with the requests.
+
+        Args:
+            fleet: The fleet.
+            assumed: What else is assumed.
+            gives_up: Whether to stop once more requests wait than the limits allow.
+            most_requests: The number of requests after which it ends.
+        """
+        offer = fleet.offer
+        same = (offer.memory, offer.disk, offer.type.gpu_count, fleet.least, fleet.most, fleet.busy_target)
+        key = (same, fleet.pinned, assumed, most_requests)
+        with self._lock:
+            lock = self._locks.setdefault(key, Lock())
+        with lock:  # the same simulation is not run twice at a time
+            if key not in self._known or (self._known[key].gave_up and not gives_up):
+                self._known[key] = self._simulated(fleet, assumed, most_requests, gives_up=gives_up)
+        found = self._known[key]
+        price = fleet.offer.price.usd_per_hour
+        usd = found.instance_hours * price * HOURS_PER_MONTH / (self._traffic.seconds / _HOUR_S)
+        return replace(found, fleet=fleet, usd_per_month=usd)
+
+    def _simulated(self, fleet: Fleet, assumed: Assumed, most_requests: float, *, gives_up: bool) -> Outcome:
+        simulation = Simulation(self._endpoint(fleet, assumed), self._arrays(fleet, assumed))
+        found = simulation.arrays.found
+        most_waiting = (
+            self._limits.waiting * (self._traffic.count - self._traffic.warm_up) if gives_up else math.inf
+        )
+        until, gave_up = math.ceil(self._traffic.seconds / MINUTE_S) * MINUTE_S, False
+        try:
+            for at, model in self._traffic.parts():
+                simulation.send(at, model)
+                if simulation.sent == self._traffic.warm_up:
+                    simulation.forget_counts()
+                    continue
+                asked, waited = found.sum(axis=0)[[ASKED, WAITED]].tolist()
+                gave_up = waited > most_waiting
+                if gave_up or asked >= most_requests:
+                    until = float(at[-1])
+                    break
+            simulation.finish(until)
+        except OverloadedError:
+            return Outcome(fleet=fleet, cause="it cannot keep up with the requests")
+        totals = simulation.totals
+        if totals.refused:
+            return Outcome(fleet=fleet, cause="models do not fit next to those that are pinned")
+        p50, p99 = percentiles(simulation.arrays.times[0], (0.5, 0.99))
+        return Outcome(
+            fleet=fleet,
+            waiting=waited / asked,
+            p50_s=p50,
+            p99_s=p99,
+            instance_hours=totals.instance_s / _HOUR_S * self._traffic.seconds / until,
+            busy=simulation.busy_s / totals.instance_s / fleet.offer.type.gpu_count,
+            loads=totals.loads,
+            unloads=totals.unloads,
+            most_instances=max((each.instances for each in simulation.minutes), default=fleet.least),
+            gave_up=gave_up,
+            by_model=found.copy(),
+            minutes=simulation.minutes,
+        )
+
+    def _endpoint(self, fleet: Fleet, assumed: Assumed) -> Endpoint:
+        first_s, last_s = (each * assumed.starts for each in STARTS_S)
+        return Endpoint(
+            instances=fleet.least,
+            most=fleet.most,
+            gpus=fleet.offer.type.gpu_count,
+            memory=fleet.offer.memory,
+            disk=fleet.offer.disk,
+            overhead_s=OVERHEAD_S,
+            first_load_s=FIRST_LOAD_S.values[assumed.times],
+            unload_s=_UNLOAD_S,
+            loads_at_once=assumed.loads_at_once,
+            many=assumed.many,
+            first_s=first_s,
+            last_s=last_s,
+            replace_s=first_s,
+            tracking=Tracking(busy=fleet.busy_target),
+        )
+
+    def _arrays(self, fleet: Fleet, assumed: Assumed) -> Models:
+        pinned = np.zeros(len(self._models), np.bool_)
+        pinned[self._popular[: fleet.pinned]] = True
+        return Models(
+            memory=np.array([each.memory.values[assumed.memory] for each in self._models]),
+            disk=np.array([each.disk for each in self._models]),
+            fetch_s=np.array([each.fetch_s.values[assumed.times] for each in self._models]),
+            load_s=np.array([each.load_s.values[assumed.times] for each in self._models]),
+            busy_s=np.array([each.busy_s.values[assumed.busy] for each in self._models]),
+            pinned=pinned,
+        )
+
+    def _doubts(self, fleet: Fleet) -> Iterator[Doubt]:
+        """Yield the beliefs that change the figures, one at a time."""
+        doubted: list[tuple[str, Mapping[str, Assumed]]] = [
+            ("gpu-memory-of-models", {"least": Assumed(memory=LEAST), "most": Assumed(memory=MOST)}),
+            ("cold-start-figures", {"shortest": Assumed(times=LEAST), "longest": Assumed(times=MOST)}),
+            ("GPU time of a request", {"least": Assumed(busy=LEAST), "most": Assumed(busy=MOST)}),
+            ("routing-to-loaded", {"any instance": Assumed(many=0), "never another": Assumed(many=1 << 30)}),
+            ("loads at a time", {"1": Assumed(loads_at_once=1), "8": Assumed(loads_at_once=8)}),
+        ]
+        if fleet.busy_target is not None:
+            starts = {"half": Assumed(starts=0.5), "twice": Assumed(starts=2.0)}
+            doubted.append(("start-takes-twelve-minutes", starts))
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            each_of = [(belief, what, case) for belief, cases in doubted for what, case in cases.items()]
+            found = threads.map(
+                lambda each: self.simulate(fleet, each[2], most_requests=_FOR_DOUBTS), each_of
+            )
+            outcomes = dict(zip([each[:2] for each in each_of], found, strict=True))
+        for belief, cases in doubted:
+            yield Doubt(belief=belief, outcomes={what: outcomes[belief, what] for what in cases})
+
+
+def percentiles(counts: Array, shares: Sequence[float]) -> Sequence[float]:
+    """Return the times that shares of all answers do not exceed, right within 1.6 %."""
+    total = np.cumsum(counts)
+    if not total[-1]:
+        return [math.nan for _ in shares]
+    found = []
+    for share in shares:
+        bucket = int(np.searchsorted(total, math.ceil(total[-1] * share)))
+        octave, part = divmod(bucket, BUCKETS_PER_OCTAVE)
+        found.append(SMALLEST_S * 2.0**octave * (1 + (part + 0.5) / BUCKETS_PER_OCTAVE))
+    return found

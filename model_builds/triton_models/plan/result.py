@@ -1,0 +1,190 @@
+"""A plan as lines, as data, and as settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.tables import Column, output_width, table
+from triton_models.load.result import in_units
+from triton_models.plan.planning import Outcome, Plan
+from triton_models.plan.profile import LEAST, LIKELY, MIB, MOST
+
+WRITE = Check(id="plan-write", source=FROM_ARGUMENTS)
+
+_MOST_LISTED = 5
+_FULL = 0.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanResult:
+    """The result of `fleet plan`.
+
+    Attributes:
+        written: The file whose settings were changed, if one was.
+    """
+
+    plan: Plan
+    written: Path | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 if a fleet meets the limits, otherwise 1."""
+        return 0 if self.plan.best else 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-ready data."""
+        plan = self.plan
+        return {
+            "traffic": plan.traffic,
+            "models": len(plan.models),
+            "limits": {"waiting": plan.limits.waiting, "p99_s": plan.limits.p99_s},
+            "best": _as_dict(plan.best),
+            "settings": settings(plan.best) if plan.best else None,
+            "others": [_as_dict(each) for each in plan.others],
+            "one_fewer": _as_dict(plan.fewer),
+            "a_fifth_pinned": _as_dict(plan.pinned),
+            "doubts": {
+                doubt.belief: {what: _as_dict(found) for what, found in doubt.outcomes.items()}
+                for doubt in plan.doubts
+            },
+            "waiting_by_mean_rates": plan.by_mean_rates,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the answer first, then its neighbors, the reason, and what it rests on."""
+        plan = self.plan
+        memory = sorted(each.memory.values for each in plan.models)[len(plan.models) // 2]
+        yield f"{len(plan.models):,} models, {plan.traffic}."
+        yield (
+            f"A model takes about {memory[LIKELY] / MIB:,.0f} MiB of a GPU ({memory[LEAST] / MIB:,.0f} to "
+            f"{memory[MOST] / MIB:,.0f}; {plan.models[0].memory.source})."
+        )
+        yield ""
+        rows = [("the cheapest", plan.best)] if plan.best else []
+        rows += [("" if each.meets(plan.limits) else "too slow", each) for each in plan.others[:_MOST_LISTED]]
+        rows += [("one instance fewer", plan.fewer)] if plan.fewer else []
+        rows += [(f"{plan.pinned.fleet.pinned} models pinned", plan.pinned)] if plan.pinned else []
+        yield from _table(rows)
+        yield ""
+        if plan.best is None:
+            yield self._not_met()
+            return
+        yield from self._why(plan.best)
+        yield ""
+        yield "What it rests on, and what it would do otherwise:"
+        cases = [
+            (f"{each.belief}: {what}", found) for each in plan.doubts for what, found in each.outcomes.items()
+        ]
+        yield from _table(cases, title="if")
+        yield ""
+        yield f"By mean rates alone, {plan.by_mean_rates:.2%} of the requests would wait."
+        yield "In cdk.json:" if self.written is None else f"Written to {self.written}:"
+        for name, value in settings(plan.best).items():
+            yield f'  "{name}": {json.dumps(value)}'
+
+    def _not_met(self) -> str:
+        limits, nearest = self.plan.limits, self.plan.others[0]
+        asked = f"at most {limits.waiting:.2%} of the requests wait"
+        if limits.p99_s is not None:
+            asked += f" and p99 is at most {in_units(limits.p99_s)}"
+        broken = nearest.cause or (
+            f"{nearest.waiting:.2%} wait"
+            if nearest.waiting > limits.waiting
+            else f"p99 is {in_units(nearest.p99_s)}"
+        )
+        near = f"The nearest is {nearest.fleet}, where {broken}."
+        return f"No fleet of these types meets the limits: {asked}. {near}"
+
+    def _why(self, best: Outcome) -> Iterator[str]:
+        plan, offer = self.plan, best.fleet.offer
+        each = sum(model.memory.values[LIKELY] for model in plan.models) / len(plan.models)
+        held = int(offer.memory / each)
+        room = f"An {offer.type.name} has room for {held:,} of these models ({offer.memory / MIB:,.0f} MiB)"
+        if held * best.fleet.most >= len(plan.models):
+            yield f"{room}: all {len(plan.models):,} are loaded."
+        else:
+            together = held * best.fleet.most
+            yield f"{room}, and all instances together for {together:,} of {len(plan.models):,}."
+        limit = "GPU time" if best.busy > _FULL else "GPU memory"
+        yield f"The limit is {limit}: the GPUs are busy {best.busy:.0%} of the time."
+        if plan.pinned is None and not best.fleet.pinned and len(plan.models) >= _MOST_LISTED:
+            yield "With a fifth of the models pinned on each instance, no fleet meets the limits."
+        if best.by_model is not None and best.unloads:
+            waits = best.by_model[:, 1]
+            most = [each for each in waits.argsort()[::-1][:_MOST_LISTED].tolist() if waits[each]]
+            listed = ", ".join(f"{plan.models[each].name} ({waits[each]:,})" for each in most)
+            yield f"Most requests that wait ask for {listed}."
+
+
+def settings(best: Outcome) -> Mapping[str, Any]:
+    """Return the settings of cdk.json for a fleet."""
+    fleet = best.fleet
+    found: dict[str, Any] = {
+        "instance_type": fleet.offer.type.name,
+        "min_capacity": fleet.least,
+        "max_capacity": fleet.most,
+    }
+    if fleet.busy_target is not None:
+        found["gpu_utilization_percent"] = round(100 * fleet.busy_target)
+    return found
+
+
+def write(best: Outcome, path: Path) -> None:
+    """Write the settings of a fleet into a cdk.json.
+
+    Raises:
+        FleetError: The file has no settings of this project.
+    """
+    try:
+        document = json.loads(path.read_text())
+        document["context"]["tritonFleet"].update(settings(best))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WRITE.error(
+            what=f"it has no settings in context.tritonFleet: {type(error).__name__}",
+            where=str(path),
+            fix="name the cdk.json of a fleet with --write",
+        ) from None
+    path.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def _as_dict(found: Outcome | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "instance_type": found.fleet.offer.type.name,
+        "min_capacity": found.fleet.least,
+        "max_capacity": found.fleet.most,
+        "pinned": found.fleet.pinned,
+        "usd_per_month": round(found.usd_per_month, 2) if not found.cause else None,
+        "waiting": found.waiting,
+        "p50_s": found.p50_s if not found.cause else None,
+        "p99_s": found.p99_s if not found.cause else None,
+        "gpu_busy": found.busy,
+        "loads": found.loads,
+        "unloads": found.unloads,
+        "cause": found.cause,
+    }
+
+
+def _table(rows: Sequence[tuple[str, Outcome]], *, title: str = "") -> Iterator[str]:
+    outcomes = [each for _, each in rows]
+    first = [Column(title="fleet", cells=[str(each.fleet) for each in outcomes])]
+    cost = [Column(title="USD/month", cells=[f"{each.usd_per_month:,.0f}" for each in outcomes], right=True)]
+    notes = Column(title=title, cells=[each.cause or note for note, each in rows])
+    if title:
+        first, cost = [notes], []
+    figures: Mapping[str, Sequence[str]] = {
+        "wait": [f"{each.waiting:.2%}" for each in outcomes],
+        "p50": [in_units(each.p50_s) for each in outcomes],
+        "p99": [in_units(each.p99_s) for each in outcomes],
+    }
+    numbers = [Column(title=name, cells=cells, right=True) for name, cells in figures.items()]
+    last = [] if title else [notes]
+    yield from (
+        f"  {line}".rstrip() for line in table([*first, *cost, *numbers, *last], width=output_width() - 2)
+    )

@@ -1,0 +1,185 @@
+"""The requests of a plan, in parts: moments and models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.load.schedule import Schedule
+from triton_models.plan.compiled import Array
+
+REQUESTS = Check(id="plan-requests", source=FROM_ARGUMENTS)
+
+_PART = 1 << 17
+_MINUTE_S = 60.0
+
+
+class Traffic(Protocol):
+    """Requests. The same ones come each time."""
+
+    @property
+    def seconds(self) -> float:
+        """The length."""
+
+    @property
+    def count(self) -> int:
+        """The number of requests."""
+
+    @property
+    def warm_up(self) -> int:
+        """The number of requests that are not counted, in which models are loaded for the first time."""
+
+    def rates(self) -> Array:
+        """Return the requests per second of each model, in the mean."""
+
+    def busiest(self) -> float:
+        """Return the requests per second of the busiest minute."""
+
+    def parts(self) -> Iterator[tuple[Array, Array]]:
+        """Yield moments in order, and the indices of models."""
+
+    def __str__(self) -> str:
+        """Return it in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steady:
+    """A Poisson process of constant rate.
+
+    Attributes:
+        rate: Requests per second.
+        models: The number of models, the most popular one first.
+        popularity: The exponent of Zipf's law.
+    """
+
+    rate: float
+    seconds: float
+    models: int
+    popularity: float
+    seed: int = 1
+
+    @property
+    def count(self) -> int:
+        """The number of requests."""
+        return max(1, round(self.rate * self.seconds))
+
+    @property
+    def warm_up(self) -> int:
+        """A tenth: that of a fleet which has served for long is asked for."""
+        return self.count // 10
+
+    def __str__(self) -> str:
+        how = f"popular by Zipf's law with {self.popularity:g}" if self.popularity else "all equally popular"
+        return f"{self.rate:g} requests/s for {self.seconds / 3600:.1f} h, {how}"
+
+    def rates(self) -> Array:
+        """Return the requests per second of each model."""
+        weights = np.arange(1, self.models + 1, dtype=float) ** -self.popularity
+        found: Array = self.rate * weights / weights.sum()
+        return found
+
+    def busiest(self) -> float:
+        """Return the rate."""
+        return self.rate
+
+    def parts(self) -> Iterator[tuple[Array, Array]]:
+        """Yield moments and models, computed in a thread while the last ones are in use."""
+        chance, shares = np.random.default_rng(self.seed), self.rates() / self.rate
+        keep, other = _aliases(shares)
+        left, last = self.count, 0.0
+
+        def draw(count: int, after: float) -> tuple[Array, Array]:
+            at = after + np.cumsum(chance.exponential(1 / self.rate, count))
+            column, kept = chance.integers(0, self.models, count, dtype=np.int32), chance.random(count)
+            return at, np.where(kept < keep[column], column, other[column])
+
+        with ThreadPoolExecutor(1) as thread:
+            coming = thread.submit(draw, self.warm_up or min(left, _PART), last)
+            while left > 0:
+                at, model = coming.result()
+                left -= len(at)
+                if left > 0:
+                    coming = thread.submit(draw, min(left, _PART), float(at[-1]))
+                yield at, model
+
+
+def _aliases(shares: Array) -> tuple[Array, Array]:
+    """Return Walker's table, of which a column and a number between 0 and 1 choose an index."""
+    count = len(shares)
+    keep, other = shares * count, np.arange(count, dtype=np.int32)
+    small = [int(each) for each in np.flatnonzero(keep < 1)]
+    large = [int(each) for each in np.flatnonzero(keep >= 1)]
+    while small and large:
+        less, more = small.pop(), large.pop()
+        other[less] = more
+        keep[more] -= 1 - keep[less]
+        (small if keep[more] < 1 else large).append(more)
+    keep[[*small, *large]] = 1.0
+    return keep, other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The requests of a trace."""
+
+    schedule: Schedule
+
+    @property
+    def seconds(self) -> float:
+        """The length, to the end of the last minute."""
+        return float(np.ceil((self.schedule.at[-1] + 1e-9) / _MINUTE_S) * _MINUTE_S)
+
+    @property
+    def count(self) -> int:
+        """The number of requests."""
+        return len(self.schedule.at)
+
+    @property
+    def warm_up(self) -> int:
+        """None: the first request counts."""
+        return 0
+
+    def __str__(self) -> str:
+        asked = len(np.unique(self.schedule.model))
+        return f"{self.count:,} requests to {asked:,} models in {self.seconds / 3600:.1f} h"
+
+    def rates(self) -> Array:
+        """Return the requests per second of each model, in the mean."""
+        found: Array = np.bincount(self.schedule.model, minlength=len(self.schedule.models)) / self.seconds
+        return found
+
+    def busiest(self) -> float:
+        """Return the requests per second of the busiest minute."""
+        return float(np.bincount((self.schedule.at // _MINUTE_S).astype(int)).max() / _MINUTE_S)
+
+    def parts(self) -> Iterator[tuple[Array, Array]]:
+        """Yield moments and models."""
+        at, model = self.schedule.at, self.schedule.model
+        for start in range(0, len(at), _PART):
+            yield at[start : start + _PART], model[start : start + _PART]
+
+
+def waiting_by_mean_rates(rates: Array, sizes: Sequence[float] | Array, room: float) -> float:
+    """Return the share of requests that find their model unloaded, from mean rates alone.
+
+    This is Che's approximation of a cache. It knows nothing of bursts, of the time of a load, or of requests
+    that wait for the same one. It stands next to the simulation to show when mean rates mislead.
+    """
+    asked, size = rates[rates > 0], np.asarray(sizes, float)[rates > 0]
+    if size.sum() <= room:
+        return 0.0
+    low, high = 0.0, 1.0
+    while (size * -np.expm1(-asked * high)).sum() < room:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        if (size * -np.expm1(-asked * middle)).sum() < room:
+            low = middle
+        else:
+            high = middle
+    return float((asked * np.exp(-asked * low)).sum() / asked.sum())

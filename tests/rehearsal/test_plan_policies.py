@@ -1,0 +1,109 @@
+"""A plan decides as the embedded AWS and a rehearsal do."""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import datetime, timezone
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aws_for_tests.fixture import clock_is
+from aws_for_tests.scaled_variant import scaled, track
+from embedded_aws import EmbeddedAws
+from embedded_aws.moto_gaps.capacity import ARRIVALS
+from tests.rehearsal.deployed_endpoints import instances as instances_of
+from triton_models.plan.offer import STARTS_S
+from triton_models.plan.simulation import Endpoint, Models, Simulation, Tracking
+from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source
+
+MINUTES = 70
+
+
+class Hands:
+    """A clock that a test moves, at which changes take no time."""
+
+    speed, pace, requests = math.inf, 60, 1
+
+    def __init__(self) -> None:
+        self.seconds = math.ceil(time.time() / 3600) * 3600.0
+
+    def time(self) -> float:
+        return self.seconds
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.seconds, tz=timezone.utc)
+
+    def here(self, _seconds: float) -> float:
+        return 0.0
+
+    def wait(self, _seconds: float) -> None:
+        """Pass no time."""
+
+    def every(self, seconds: float) -> float:
+        return seconds
+
+
+def random_minutes(seed: int) -> np.ndarray[Any, Any]:
+    """Return the moments of requests that rise and fall."""
+    chance = np.random.default_rng(seed)
+    rates = np.repeat(chance.uniform(20, 400, 5), [8, 20, 8, 18, 16]) * chance.uniform(0.9, 1.1, MINUTES)
+    return np.concatenate(
+        [np.sort(60 * (minute + chance.random(int(rate)))) for minute, rate in enumerate(rates)]
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_plan_scales_as_the_alarms_of_the_embedded_aws_do(seed: int) -> None:
+    at, hands, counts = random_minutes(seed), Hands(), list[int]()
+    began = hands.seconds
+    with EmbeddedAws() as embedded, clock_is(hands):
+        track(scaled(embedded, most=6), target=80, ScaleOutCooldown=120, ScaleInCooldown=180)
+        source = Source(endpoint="e", variant="AllTraffic", config="c")
+        publisher = MetricsPublisher(embedded.client("cloudwatch"), usage=list)
+        instances = 1
+        for minute, moments in groupby(at.tolist(), key=lambda each: int(each // 60)):
+            for each in moments:
+                hands.seconds = began + each
+                publisher.add(
+                    source,
+                    Invocation(status=200, instances=instances, model_s=0, overhead_s=0, cache_hit=True),
+                )
+            hands.seconds = began + 60 * (minute + 1)
+            publisher.flush()
+            embedded.evaluate()
+            instances = instances_of(embedded, "e")
+            counts.append(instances)
+        publisher.close()
+    one = np.ones(1)
+    models = Models(memory=one, disk=one, fetch_s=one, load_s=one, busy_s=one * 1e-3, pinned=one > 0)
+    endpoint = Endpoint(
+        instances=1,
+        most=6,
+        gpus=1,
+        memory=1,
+        disk=1,
+        overhead_s=0,
+        first_load_s=0,
+        unload_s=0,
+        loads_at_once=1,
+        first_s=0,
+        last_s=0,
+        go_s=0,
+        replace_s=0,
+        tracking=Tracking(requests=80, out_cooldown_s=120, in_cooldown_s=180),
+    )
+    simulation = Simulation(endpoint, models)
+    simulation.send(at, np.zeros(len(at), np.int32))
+    simulation.finish(60.0 * (MINUTES + 1))
+    # An instance serves from the minute after the alarm on.
+    assert [each.instances for each in simulation.minutes[1:]] == counts
+    assert max(counts) > min(counts)
+
+
+def test_instances_of_a_plan_come_as_late_as_those_of_a_rehearsal() -> None:
+    newest = ARRIVALS[-1]
+    assert (newest.first_s, newest.last_s) == STARTS_S

@@ -1,0 +1,285 @@
+"""`fleet plan`: profiles, traffic, the search, and its answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triton_models.cli import main as cli
+from triton_models.facts.gpu_memory import BACKENDS
+from triton_models.facts.instances import GPUS
+from triton_models.load.schedule import Schedule
+from triton_models.plan.compiled import BUCKETS
+from triton_models.plan.offer import Offer, offers
+from triton_models.plan.planning import Fleet, Limits, Planner, percentiles
+from triton_models.plan.profile import LEAST, LIKELY, MIB, MOST, Range, alike, estimated, of_folder
+from triton_models.plan.traffic import Recorded, Steady, waiting_by_mean_rates
+
+
+def offer(name: str, *, gib: float | None = None, usd: float | None = None) -> Offer:
+    """Return an instance type, with other memory or another price."""
+    [found] = offers([name], backends=["pytorch"], usd_per_hour=usd)
+    return found if gib is None else replace(found, memory=gib * 2**30)
+
+
+# What took memory on real endpoints: model, MiB of weights, rows of the largest batch, and MiB of each copy.
+ON_RECORD = [
+    ("pytorch", 97, 1, 269),
+    ("pytorch", 418, 1, 483),
+    ("pytorch", 1161, 1, 1205),
+    ("pytorch", 1356, 1, 1391),
+    ("tensorrt", 49, 128, 559),
+    ("tensorrt", 209, 32, 311),
+    ("tensorrt", 580, 128, 1432),
+]
+
+
+@pytest.mark.parametrize(("backend", "weights", "rows", "each"), ON_RECORD)
+def test_the_range_of_an_estimate_has_what_was_seen_on_a_real_endpoint(
+    backend: str, weights: int, rows: int, each: int
+) -> None:
+    memory = estimated("m", size=weights * MIB, backend=backend, rows=rows).memory.values
+    assert memory[LEAST] <= each * MIB <= memory[MOST]
+    assert memory[LEAST] <= memory[LIKELY] <= memory[MOST]
+
+
+@pytest.mark.parametrize(
+    ("of", "room_mib", "models"),
+    [
+        # 90 % of a T4 with 15,109 MiB, less what the server and the libraries took.
+        (("pytorch", 97, 1), 0.8877 * 15109 - 941, 46),
+        (("tensorrt", 49, 128), 0.90 * 15109 - 533, 23),
+        (("pytorch", 418, 1), 0.90 * 15109 - 710, 26),
+        (("tensorrt", 209, 32), 0.90 * 15109 - 453, 42),
+        # All of an A10G.
+        (("pytorch", 44.4, 1), GPUS["A10G"].memory_mib - 165 - BACKENDS["pytorch"].first, 270),
+    ],
+)
+def test_as_many_models_fit_as_on_a_real_endpoint_within_the_range(
+    of: tuple[str, float, int], room_mib: float, models: int
+) -> None:
+    backend, weights, rows = of
+    memory = estimated("m", size=weights * MIB, backend=backend, rows=rows).memory.values
+    assert room_mib // (memory[MOST] / MIB) <= models <= room_mib // (memory[LEAST] / MIB)
+
+
+@pytest.mark.parametrize(
+    ("size", "backend", "seconds"),
+    [(46.6, "pytorch", 0.80), (499, "pytorch", 7.24), (29.2, "tensorrt", 1.27)],
+)
+def test_a_load_takes_as_long_as_on_a_real_endpoint(size: float, backend: str, seconds: float) -> None:
+    found = estimated("m", size=size * 1e6, backend=backend)
+    likely = found.fetch_s.values[LIKELY] + found.load_s.values[LIKELY]
+    assert likely == pytest.approx(seconds, rel=0.06)
+
+
+DECLARED = 'parameters {key: "gpu_memory_mb" value {string_value: "300"}}'
+
+
+def test_a_folder_has_a_model_for_each_directory_whatever_it_consists_of(tmp_path: Path) -> None:
+    for place, text in (
+        ("net/config.pbtxt", 'backend: "tensorrt"\nmax_batch_size: 16'),
+        (
+            "declared/config.pbtxt",
+            'backend: "python"\nparameters {key: "gpu_memory_mb" value {string_value: "300"}}',
+        ),
+        ("both/steps/config.pbtxt", 'platform: "ensemble"'),
+        ("both/inner/config.pbtxt", 'platform: "onnxruntime_onnx"'),
+    ):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text(text)
+    for place in ("net/1/model.plan", "both/inner/1/model.onnx"):
+        (tmp_path / place).parent.mkdir()
+        (tmp_path / place).write_bytes(bytes(10 * MIB))
+    found = {each.name: each.memory.values[LIKELY] / MIB for each in of_folder(tmp_path)}
+    assert found["net"] == pytest.approx(10 + 16 * 4, abs=0.01)
+    assert found["declared"] == 300
+    assert found["both"] == pytest.approx(10 + 60, abs=0.01)
+
+
+def test_random_requests_have_their_rate_and_popularity_and_are_the_same_each_time() -> None:
+    traffic = Steady(rate=100, seconds=3600, models=50, popularity=1.2)
+    at = np.concatenate([each for each, _ in traffic.parts()])
+    model = np.concatenate([each for _, each in traffic.parts()])
+    assert len(at) == 360_000
+    assert at[-1] == pytest.approx(3600, rel=0.01)
+    assert (np.diff(at) >= 0).all()
+    np.testing.assert_allclose(np.bincount(model) / at[-1], traffic.rates(), rtol=0.15)
+    np.testing.assert_array_equal(at, np.concatenate([each for each, _ in traffic.parts()]))
+
+
+def test_waits_by_mean_rates_are_those_of_a_simulation_with_steady_requests_and_quick_loads() -> None:
+    models = [
+        replace(
+            each,
+            load_s=Range.measured(1e-4, ""),
+            fetch_s=Range.measured(0, ""),
+            busy_s=Range.measured(1e-6, ""),
+        )
+        for each in alike(200, size=100e6, backend="pytorch")
+    ]
+    traffic = Steady(rate=20, seconds=20_000, models=200, popularity=0.9)
+    one = offer("ml.g5.xlarge", gib=5)
+    seen = Planner(models, traffic, Limits()).simulate(Fleet(offer=one, least=1, most=1)).waiting
+    memory = [each.memory.values[LIKELY] for each in models]
+    assert waiting_by_mean_rates(traffic.rates(), memory, one.memory) == pytest.approx(seen, abs=0.015)
+
+
+def test_tenants_that_come_and_go_wait_much_less_than_their_mean_rates_say() -> None:
+    # Each of 40 models is asked for an hour of forty, twice a second.
+    at = np.arange(0, 40 * 3600, 0.5)
+    schedule = Schedule(at=at, model=(at // 3600).astype(np.int32), models=tuple(map(str, range(40))))
+    models, traffic = alike(40, size=100e6, backend="pytorch"), Recorded(schedule=schedule)
+    one = offer("ml.g5.xlarge", gib=1)
+    found = Planner(models, traffic, Limits()).simulate(Fleet(offer=one, least=1, most=1))
+    by_mean = waiting_by_mean_rates(
+        traffic.rates(), [each.memory.values[LIKELY] for each in models], one.memory
+    )
+    assert found.waiting < 0.002
+    assert by_mean > 0.5
+
+
+def test_percentiles_are_right_within_their_buckets() -> None:
+    counts = np.zeros(BUCKETS, np.int64)
+    counts[20 * 64] = 99  # from 1 s on
+    counts[21 * 64] = 1
+    half, last = percentiles(counts, (0.5, 1.0))
+    assert half == pytest.approx(1.0, rel=0.016)
+    assert last == pytest.approx(2.0, rel=0.016)
+
+
+SMALL = [
+    (rate, size, popularity, waiting)
+    for rate in (5.0, 40.0)
+    for size in (200e6, 900e6)
+    for popularity, waiting in ((0.5, 0.002), (1.0, 0.02), (1.5, 0.05))
+]
+
+
+@pytest.mark.parametrize(("rate", "size", "popularity", "waiting"), SMALL)
+def test_the_cheapest_fleet_is_that_of_an_exhaustive_search(
+    rate: float, size: float, popularity: float, waiting: float
+) -> None:
+    models = alike(30, size=size, backend="pytorch", busy_s=0.02)
+    traffic = Steady(rate=rate, seconds=40_000 / rate, models=30, popularity=popularity)
+    types = [offer("ml.g4dn.xlarge", gib=5), offer("ml.g5.xlarge", gib=9), offer("ml.g5.2xlarge", gib=14)]
+    limits = Limits(waiting=waiting)
+    best = Planner(models, traffic, limits).plan(types).best
+    each = Planner(models, traffic, limits)
+    all_of_them = [
+        each.simulate(Fleet(offer=type_, least=count, most=count))
+        for type_ in types
+        for count in range(1, 13)
+    ]
+    meeting = [found for found in all_of_them if found.meets(limits)]
+    cheapest = min(meeting, key=lambda found: found.usd_per_month)
+    assert best is not None
+    assert best.usd_per_month == pytest.approx(cheapest.usd_per_month)
+
+
+def test_traffic_with_a_peak_is_cheaper_with_scaling() -> None:
+    quiet, peak = np.arange(0, 6 * 3600, 0.5), np.arange(6 * 3600, 8 * 3600, 0.02)
+    at = np.concatenate([quiet, peak, np.arange(8 * 3600, 24 * 3600, 0.5)])
+    schedule = Schedule(at=at, model=np.zeros(len(at), np.int32), models=("m",))
+    models = alike(1, size=100e6, backend="pytorch", busy_s=0.04)
+    best = (
+        Planner(models, Recorded(schedule=schedule), Limits(waiting=0.05)).plan([offer("ml.g5.xlarge")]).best
+    )
+    assert best is not None
+    assert best.fleet.busy_target is not None
+    assert best.fleet.least < best.most_instances
+
+
+def test_pinned_models_do_not_wait_and_leave_less_room() -> None:
+    models = alike(40, size=500e6, backend="pytorch")
+    planner = Planner(models, Steady(rate=5, seconds=4000, models=40, popularity=1.0), Limits())
+    fleet = Fleet(offer=offer("ml.g5.xlarge", gib=10), least=1, most=1)
+    free, pinned = planner.simulate(fleet), planner.simulate(replace(fleet, pinned=8))
+    assert free.by_model is not None
+    assert pinned.by_model is not None
+    assert free.by_model[:8, 1].sum() > 0
+    assert pinned.by_model[:8, 1].sum() == 0
+    assert pinned.by_model[8:, 1].sum() > free.by_model[8:, 1].sum()
+
+
+NUMBERS = ["plan", "--models", "20x200MB", "--requests", "5/s", "--for", "10m", "--types", "ml.g5.xlarge"]
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> Mapping[str, Any]:
+    cli.main([*NUMBERS, "--json", *arguments])
+    found: Mapping[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_numbers_alone_are_enough_and_the_answer_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(NUMBERS) == 0
+    said = capsys.readouterr().out
+    assert "1 x ml.g5.xlarge" in said.splitlines()[4]
+    assert '"instance_type": "ml.g5.xlarge"' in said
+    found = planned(capsys)
+    assert found["settings"] == {"instance_type": "ml.g5.xlarge", "min_capacity": 1, "max_capacity": 1}
+    assert found["best"]["usd_per_month"] == pytest.approx(1.408 * 730)
+    assert set(found["doubts"]) >= {"gpu-memory-of-models", "routing-to-loaded", "cold-start-figures"}
+
+
+def test_the_settings_are_written_where_they_belong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cdk.json"
+    file.write_text('{"app": "x", "context": {"tritonFleet": {"name": "Mine", "min_capacity": 7}}}')
+    assert cli.main([*NUMBERS, "--write", str(file)]) == 0
+    context = json.loads(file.read_text())["context"]["tritonFleet"]
+    assert context == {"name": "Mine", "min_capacity": 1, "max_capacity": 1, "instance_type": "ml.g5.xlarge"}
+    file.write_text("{}")
+    assert cli.main([*NUMBERS, "--write", str(file)]) == 1
+    assert "plan-write" in capsys.readouterr().err
+
+
+def test_limits_that_no_fleet_meets_name_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*NUMBERS, "--p99", "1ms"]) == 1
+    said = capsys.readouterr().out
+    assert "No fleet of these types meets the limits" in said
+    assert "The nearest is" in said
+    assert "p99 is" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        (["--models", "1x90GB"], "plan"),
+        (["--models", "0x1MB"], "plan-models"),
+        (["--models", "none"], "plan-models"),
+        (["--models", "2x1MB", "--backend", "lisp"], "plan-models"),
+        (["--types", "ml.c5.xlarge"], "plan-types"),
+        (["--types", "ml.g5.xlarg"], "unknown-instance-type"),
+        (["--types", "ml.p5.4xlarge"], "plan-types"),
+        (["--types", "ml.g5.xlarge", "ml.g5.2xlarge", "--price", "2"], "plan-types"),
+        (["--pin", "21"], "plan-arguments"),
+        (["--requests", "1/s,2/s"], "plan-requests"),
+    ],
+)
+def test_bad_input_is_one_error(
+    arguments: Sequence[str], rule: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = planned(capsys, *arguments)
+    assert [each["rule"] for each in found["error"]] == [rule]
+
+
+def test_requests_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["plan", "--models", "2x1MB"]) == 1
+    assert "[plan-requests]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rows", ["2,1\n1,1", "1,3", "-1,1", "1,other"])
+def test_a_trace_out_of_order_or_with_unknown_models_is_refused(
+    tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "trace.csv").write_text(f"seconds,model\n{rows}\n")
+    assert cli.main(["plan", "--models", "2x1MB", "--trace", str(tmp_path / "trace.csv")]) == 1
+    assert "[load-trace]" in capsys.readouterr().err
