@@ -1,4 +1,4 @@
-"""What happens to each request of a simulation, compiled.
+"""What happens to each request and load of a simulation, compiled.
 
 The arrays are small enough for the caches of a core. Lists are linked by indices, and the row after the last
 model is their beginning and end.
@@ -18,12 +18,21 @@ from triton_models.plan import policy
 Array: TypeAlias = "np.ndarray[Any, Any]"
 F = TypeVar("F", bound=Callable[..., object])
 
-USERS, NEWER, OLDER, FIRST, LAST, STATUS = range(6)
-"""The fields of a model on an instance: its requests in progress, or -1 if it is not there; its neighbors in
-the order of use; the first and the last request that wait for it; and its status."""
+NEWER, OLDER, FIRST, LAST, STATUS, COPY, COPY_NEWER, COPY_OLDER = range(8)
+"""The fields of a model on an instance: its neighbors in the order of use; the first and the last request
+that wait for it; its status; whether a copy is on the disk; and the neighbors of a copy that is not in use,
+in the order in which they go."""
 
 ABSENT, QUEUED, LOADING, LOADED = range(4)
 """The statuses of a model on an instance."""
+
+MODELS, LOADS, QUEUE_FIRST, QUEUE_COUNT, LOADED_ONCE, ROOM_ASKED, AGE = range(7)
+"""The numbers of an instance: its models; loads in progress; the ring of models to load; whether it has
+loaded one, and looks for room at a later moment; and how often its slot was taken: what was planned for an
+earlier instance does not happen."""
+
+MEMORY, DISK, DELAYED = range(3)
+"""What is free on an instance, and the seconds of unloading for its next load."""
 
 UNTIL, ASSIGNED = range(2)
 """The fields of a GPU: the moment until which it is busy, and the seconds of all requests that it got."""
@@ -31,11 +40,18 @@ UNTIL, ASSIGNED = range(2)
 DONE, SINCE, MODEL = range(3)
 """The fields of a request in progress."""
 
+NEEDS_MEMORY, NEEDS_DISK, FETCH_S, LOAD_S, BUSY_S, PINNED = range(6)
+"""The fields of a model."""
+
 ASKED, WAITED = range(2)
 """The numbers of a model's requests, and of those that waited for a load."""
 
-FREE, ANSWERED, FULL = range(3)
-"""The first free place for a request that waits, the number of answers in the log, and 1 without a place."""
+FREE, ANSWERED, FULL, PLANNED, NOTED, LOADED_MODELS, UNLOADED_MODELS, REFUSED = range(8)
+"""Numbers: the first free place for a request that waits; answers and events in the log; 1 without room for
+more requests; planned moments; and loads, unloads, and requests that were refused."""
+
+MANY, LOADS_AT_ONCE, FIRST_LOAD_S, UNLOAD_S, OVERHEAD_S = range(5)
+"""The fields of the setting, as in `simulation.Endpoint`."""
 
 BUCKETS_PER_OCTAVE, OCTAVES, SMALLEST_S = 64, 40, 2.0**-20
 """The buckets of times: 64 for each power of two, from a microsecond, and a time is right within 1.6 %."""
@@ -47,35 +63,50 @@ _FIRST_BUCKET = int(np.float64(SMALLEST_S).view(np.int64)) >> _UNCOUNTED_BITS
 ROOM = 1 << 15
 """The most requests in progress on a GPU. An endpoint with more cannot keep up."""
 
+_NO_LOAD = -1
+
 
 class Arrays(NamedTuple):
     """The arrays of a simulation.
 
     Attributes:
-        pair: By model, slot of an instance, and field.
-        models: The number of models of each slot.
+        setting: See `MANY`.
+        model: By model and field.
+        users: Requests in progress by model and slot, or -1 if the model is not there. They include some
+            that are answered, until `_forget`.
+        pair: By slot of an instance, model, and field.
+        slot: By number, and slot.
+        free: By slot and field.
         gpu: By slot, GPU and field.
         progress: Rings of requests in progress, by slot, GPU, place and field.
         ring: The first place of each ring, and its count.
+        queue: Rings of models to load, by slot.
         waiting: The moment and the successor of each request that waits.
-        busy_s: The seconds for which a request keeps a GPU busy, by model.
+        planned: A heap of moments, each with a slot, its age, and the model whose load ends.
         found: By model and field.
         times: The number of answers by bucket of their times, and of waits.
         number: See `FREE`.
         log: The moments of requests and their answers, as far as there is room.
+        events: Moments, slots and models, as far as there is room; an unload has a negative model, from -1.
     """
 
+    setting: Array
+    model: Array
+    users: Array
     pair: Array
-    models: Array
+    slot: Array
+    free: Array
     gpu: Array
     progress: Array
     ring: Array
+    queue: Array
     waiting: Array
-    busy_s: Array
+    planned: Array
     found: Array
     times: Array
     number: Array
     log: Array
+    events: Array
 
 
 def _compiled(function: F) -> F:
@@ -107,9 +138,9 @@ def _serve(
     gpu: Array,
     progress: Array,
     ring: Array,
-    busy_s: Array,
+    about: Array,
     times: Array,
-    overhead_s: float,
+    setting: Array,
     number: Array,
     log: Array,
 ) -> None:
@@ -118,178 +149,332 @@ def _serve(
     for each in range(1, gpu.shape[1]):
         if gpu[slot, each, UNTIL] < gpu[slot, best, UNTIL]:
             best = each
-    done = max(now, gpu[slot, best, UNTIL]) + busy_s[model]
+    done = max(now, gpu[slot, best, UNTIL]) + about[model, BUSY_S]
     gpu[slot, best, UNTIL] = done
-    gpu[slot, best, ASSIGNED] += busy_s[model]
-    place = ring[slot, best, 0] + ring[slot, best, 1]
+    gpu[slot, best, ASSIGNED] += about[model, BUSY_S]
     if ring[slot, best, 1] == ROOM:
         number[FULL] = 1
     else:
-        place &= ROOM - 1
+        place = (ring[slot, best, 0] + ring[slot, best, 1]) & (ROOM - 1)
         progress[slot, best, place, DONE] = done
         progress[slot, best, place, SINCE] = since
         progress[slot, best, place, MODEL] = model
         ring[slot, best, 1] += 1
-    times[0, _bucket(done - since + overhead_s)] += 1
+    times[0, _bucket(done - since + setting[OVERHEAD_S])] += 1
     if number[ANSWERED] < len(log):
         log[number[ANSWERED], 0], log[number[ANSWERED], 1] = since, done
         number[ANSWERED] += 1
 
 
 @_part
-def _forget(slot: int, now: float, pair: Array, progress: Array, ring: Array) -> None:
+def _forget(slot: int, now: float, users: Array, progress: Array, ring: Array) -> None:
     """Forget the requests that are answered."""
     for each in range(ring.shape[1]):
         first = ring[slot, each, 0]
         while ring[slot, each, 1] and progress[slot, each, first, DONE] <= now:
-            pair[int(progress[slot, each, first, MODEL]), slot, USERS] -= 1
+            users[int(progress[slot, each, first, MODEL]), slot] -= 1
             first = (first + 1) & (ROOM - 1)
             ring[slot, each, 0] = first
             ring[slot, each, 1] -= 1
+        if not ring[slot, each, 1]:
+            ring[slot, each, 0] = 0  # an empty ring begins where it is in the cache
 
 
 @_part
-def _take_out(pair: Array, slot: int, model: int) -> None:
-    after, before = pair[model, slot, NEWER], pair[model, slot, OLDER]
-    pair[before, slot, NEWER], pair[after, slot, OLDER] = after, before
+def _take_out(pair: Array, slot: int, model: int, newer: int, older: int) -> None:
+    after, before = pair[slot, model, newer], pair[slot, model, older]
+    pair[slot, before, newer], pair[slot, after, older] = after, before
 
 
 @_part
-def _append(pair: Array, slot: int, model: int) -> None:
-    """Make a model the most recently used one."""
-    end = len(pair) - 1
-    last = pair[end, slot, OLDER]
-    pair[last, slot, NEWER], pair[model, slot, OLDER] = model, last
-    pair[model, slot, NEWER], pair[end, slot, OLDER] = end, model
+def _append(pair: Array, slot: int, model: int, newer: int, older: int) -> None:
+    """Make a model the last one of an order."""
+    end = pair.shape[1] - 1
+    last = pair[slot, end, older]
+    pair[slot, last, newer], pair[slot, model, older] = model, last
+    pair[slot, model, newer], pair[slot, end, older] = end, model
 
 
 @_compiled
-def take(
-    arrays: Arrays,
-    at: Array,
-    since: Array,
-    asked: Array,
-    first: int,
-    until: float,
-    among: Array,
-    many: int,
-    overhead_s: float,
-) -> tuple[int, int]:
-    """Take requests until a moment, until one wants a load, or until there is no room for more.
+def _plan(planned: Array, number: Array, at: float, slot: int, age: int, model: int) -> None:
+    """Add a moment to the heap; of the same moment, the earlier one is first."""
+    place = number[PLANNED]
+    if place == len(planned) - 1:
+        number[FULL] = 1
+        return
+    number[PLANNED] = place + 1
+    while place > 0:
+        above = (place - 1) >> 1
+        if planned[above, 0] <= at:
+            break
+        planned[place] = planned[above]
+        place = above
+    planned[place, 0], planned[place, 1], planned[place, 2], planned[place, 3] = at, slot, age, model
+
+
+@_compiled
+def _drop_first(planned: Array, number: Array) -> None:
+    """Remove the first moment from the heap."""
+    last = number[PLANNED] - 1
+    number[PLANNED] = last
+    at, place = planned[last, 0], 0
+    while True:
+        below = 2 * place + 1
+        if below >= last:
+            break
+        if below + 1 < last and planned[below + 1, 0] < planned[below, 0]:
+            below += 1
+        if planned[below, 0] >= at:
+            break
+        planned[place] = planned[below]
+        place = below
+    planned[place] = planned[last]
+    planned[last, 0] = math.inf
+
+
+@_compiled
+def _note(a: Arrays, at: float, slot: int, model: int) -> None:
+    place = a.number[NOTED]
+    if place < len(a.events):
+        a.events[place, 0], a.events[place, 1], a.events[place, 2] = at, slot, model
+        a.number[NOTED] = place + 1
+
+
+@_compiled
+def _begin_loads(a: Arrays, slot: int, now: float) -> None:
+    """Begin the loads that have their turn, and unload idle models for them."""
+    numbers, free = a.slot[:, slot], a.free[slot]
+    while numbers[QUEUE_COUNT] and numbers[LOADS] < a.setting[LOADS_AT_ONCE]:
+        model = a.queue[slot, numbers[QUEUE_FIRST]]
+        _make_room(a, slot, a.model[model, NEEDS_MEMORY], now)
+        fits = free[MEMORY] >= a.model[model, NEEDS_MEMORY]
+        if not fits:
+            next_done = math.inf
+            for each in range(a.ring.shape[1]):
+                if a.ring[slot, each, 1]:
+                    next_done = min(next_done, a.progress[slot, each, a.ring[slot, each, 0], DONE])
+            if next_done < math.inf:
+                if not numbers[ROOM_ASKED]:
+                    numbers[ROOM_ASKED] = 1
+                    _plan(a.planned, a.number, next_done, slot, numbers[AGE], _NO_LOAD)
+                return
+            if numbers[LOADS]:
+                return
+        numbers[QUEUE_FIRST] = (numbers[QUEUE_FIRST] + 1) % len(a.model)
+        numbers[QUEUE_COUNT] -= 1
+        if fits:
+            _begin_load(a, slot, model, now)
+        else:
+            _refuse(a, slot, model)
+
+
+@_compiled
+def _begin_load(a: Arrays, slot: int, model: int, now: float) -> None:
+    numbers, free, about = a.slot[:, slot], a.free[slot], a.model[model]
+    free[MEMORY] -= about[NEEDS_MEMORY]
+    numbers[LOADS] += 1
+    a.pair[slot, model, STATUS] = LOADING
+    seconds = about[LOAD_S] + free[DELAYED]
+    if not numbers[LOADED_ONCE]:
+        seconds += a.setting[FIRST_LOAD_S]
+    if not a.pair[slot, model, COPY]:
+        seconds += about[FETCH_S]
+        keep_on_disk(a, slot, model)
+    free[DELAYED], numbers[LOADED_ONCE] = 0.0, 1
+    a.number[LOADED_MODELS] += 1
+    _note(a, now, slot, model)
+    _plan(a.planned, a.number, now + seconds, slot, numbers[AGE], model)
+
+
+@_compiled
+def keep_on_disk(a: Arrays, slot: int, model: int) -> None:
+    """Add a copy, and remove those of unloaded models, that which was unloaded first before others."""
+    end, pair = len(a.model), a.pair
+    a.free[slot, DISK] -= a.model[model, NEEDS_DISK]
+    pair[slot, model, COPY] = 1
+    while a.free[slot, DISK] < 0 and pair[slot, end, COPY_NEWER] != end:
+        oldest = pair[slot, end, COPY_NEWER]
+        _take_out(pair, slot, oldest, COPY_NEWER, COPY_OLDER)
+        pair[slot, oldest, COPY] = 0
+        a.free[slot, DISK] += a.model[oldest, NEEDS_DISK]
+
+
+@_compiled
+def _make_room(a: Arrays, slot: int, wanted: float, now: float) -> None:
+    """Unload idle models until so many bytes are free, the least recently used first."""
+    end, pair, free = len(a.model), a.pair, a.free[slot]
+    if free[MEMORY] >= wanted:
+        return
+    _forget(slot, now, a.users, a.progress, a.ring)
+    model = pair[slot, end, NEWER]
+    while free[MEMORY] < wanted and model != end:
+        after, here = pair[slot, model, NEWER], pair[slot, model]
+        if here[STATUS] == LOADED and a.users[model, slot] == 0 and not a.model[model, PINNED]:
+            _take_out(pair, slot, model, NEWER, OLDER)
+            here[STATUS], a.users[model, slot] = ABSENT, -1
+            a.slot[MODELS, slot] -= 1
+            free[MEMORY] += a.model[model, NEEDS_MEMORY]
+            free[DELAYED] += a.setting[UNLOAD_S]
+            a.number[UNLOADED_MODELS] += 1
+            _append(pair, slot, model, COPY_NEWER, COPY_OLDER)
+            _note(a, now, slot, -1 - model)
+        model = after
+
+
+@_compiled
+def _refuse(a: Arrays, slot: int, model: int) -> None:
+    """Refuse the requests for a model that has no room."""
+    here = a.pair[slot, model]
+    place = here[FIRST]
+    while place >= 0:
+        after = int(a.waiting[place, 1])
+        a.waiting[place, 1], a.number[FREE] = a.number[FREE], place
+        a.number[REFUSED] += 1
+        place = after
+    _take_out(a.pair, slot, model, NEWER, OLDER)
+    here[FIRST], here[LAST], here[STATUS] = -1, -1, ABSENT
+    a.users[model, slot] = -1
+    a.slot[MODELS, slot] -= 1
+    if here[COPY]:
+        _append(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
+
+
+@_compiled
+def _happen(a: Arrays) -> None:
+    """Let the first planned moment come: a load ends, or room may have become free."""
+    now, slot = a.planned[0, 0], int(a.planned[0, 1])
+    current, model = a.slot[AGE, slot] == int(a.planned[0, 2]), int(a.planned[0, 3])
+    _drop_first(a.planned, a.number)
+    if not current:
+        return
+    if model == _NO_LOAD:
+        a.slot[ROOM_ASKED, slot] = 0
+    else:
+        _forget(slot, now, a.users, a.progress, a.ring)
+        a.slot[LOADS, slot] -= 1
+        place = a.pair[slot, model, FIRST]
+        a.pair[slot, model, FIRST] = a.pair[slot, model, LAST] = -1
+        a.pair[slot, model, STATUS] = LOADED
+        while place >= 0:
+            after, since = int(a.waiting[place, 1]), a.waiting[place, 0]
+            _serve(
+                slot,
+                model,
+                since,
+                now,
+                a.gpu,
+                a.progress,
+                a.ring,
+                a.model,
+                a.times,
+                a.setting,
+                a.number,
+                a.log,
+            )
+            a.times[1, _bucket(now - since)] += 1
+            a.waiting[place, 1], a.number[FREE] = a.number[FREE], place
+            place = after
+    _begin_loads(a, slot, now)
+
+
+@_compiled
+def happen_until(a: Arrays, until: float) -> None:
+    """Let all planned moments come before another one."""
+    while a.planned[0, 0] < until and not a.number[FULL]:
+        _happen(a)
+
+
+@_compiled
+def take(a: Arrays, at: Array, since: Array, asked: Array, first: int, until: float, among: Array) -> int:
+    """Take requests before a moment, until there is no room for more; return the number of the next one.
 
     Their times count from `since`.
-
-    Returns:
-        The number of the request that wants a load, with its slot; or of the first one that was not taken,
-        and -1.
     """
-    pair, models, gpu, progress, ring, waiting, busy_s, found, times, number, log = arrays
-    end = len(pair) - 1
+    users, pair, gpu, progress, ring, number = a.users, a.pair, a.gpu, a.progress, a.ring, a.number
+    about, found, times, setting, log = a.model, a.found, a.times, a.setting, a.log
+    planned, models = a.planned, a.slot[MODELS]
+    end, many = len(about), int(setting[MANY])
     for request in range(first, len(at)):
         now, model = at[request], asked[request]
         if now >= until or number[FULL]:
-            return request, -1
+            return request
+        while planned[0, 0] <= now:
+            _happen(a)
         for slot in among:
-            _forget(slot, now, pair, progress, ring)
-        slot = _choose(among, pair[model, :, USERS], models, many)
+            if users[model, slot] > 0:
+                _forget(slot, now, users, progress, ring)
+        slot = _choose(among, users[model], models, many)
+        _forget(slot, now, users, progress, ring)
         found[model, ASKED] += 1
-        status = pair[model, slot, STATUS]
+        status = pair[slot, model, STATUS]
         if status == ABSENT:
-            _append(pair, slot, model)
-        elif pair[end, slot, OLDER] != model:
-            _take_out(pair, slot, model)
-            _append(pair, slot, model)
+            _append(pair, slot, model, NEWER, OLDER)
+        elif pair[slot, end, OLDER] != model:
+            _take_out(pair, slot, model, NEWER, OLDER)
+            _append(pair, slot, model, NEWER, OLDER)
         if status == LOADED:
-            pair[model, slot, USERS] += 1
-            _serve(
-                slot, model, since[request], now, gpu, progress, ring, busy_s, times, overhead_s, number, log
-            )
+            users[model, slot] += 1
+            _serve(slot, model, since[request], now, gpu, progress, ring, about, times, setting, number, log)
             continue
-        found[model, WAITED] += 1
-        place = number[FREE]
-        if place == len(waiting):
-            number[FULL] = 1
-            return request, -1
-        number[FREE] = int(waiting[place, 1])
-        waiting[place, 0], waiting[place, 1] = since[request], -1
-        if status == ABSENT:
-            pair[model, slot, USERS], pair[model, slot, STATUS] = 1, QUEUED
-            pair[model, slot, FIRST] = pair[model, slot, LAST] = place
-            models[slot] += 1
-            return request, slot
-        waiting[pair[model, slot, LAST], 1] = place
-        pair[model, slot, LAST] = place
-        pair[model, slot, USERS] += 1
-    return len(at), -1
+        _wait(a, slot, model, since[request], now)
+    return len(at)
 
 
 @_compiled
-def answer_waiting(arrays: Arrays, slot: int, model: int, now: float, overhead_s: float) -> float:
-    """Answer the requests that wait for a model, which is now loaded; return the seconds that they waited."""
-    pair, _, gpu, progress, ring, waiting, busy_s, _, times, number, log = arrays
-    _forget(slot, now, pair, progress, ring)
-    place, waited_s = pair[model, slot, FIRST], 0.0
-    pair[model, slot, FIRST] = pair[model, slot, LAST] = -1
-    pair[model, slot, STATUS] = LOADED
-    while place >= 0:
-        after, since = int(waiting[place, 1]), waiting[place, 0]
-        _serve(slot, model, since, now, gpu, progress, ring, busy_s, times, overhead_s, number, log)
-        times[1, _bucket(now - since)] += 1
-        waited_s += now - since
-        waiting[place, 1], number[FREE] = number[FREE], place
-        place = after
-    return waited_s
+def _wait(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
+    """Let a request wait for a load, and begin it if it is the first one."""
+    here, numbers, place = a.pair[slot, model], a.slot[:, slot], a.number[FREE]
+    if place == len(a.waiting):
+        a.number[FULL] = 1
+        return
+    a.found[model, WAITED] += 1
+    a.number[FREE] = int(a.waiting[place, 1])
+    a.waiting[place, 0], a.waiting[place, 1] = since, -1
+    if here[STATUS] != ABSENT:
+        a.waiting[here[LAST], 1] = place
+        here[LAST] = place
+        a.users[model, slot] += 1
+        return
+    here[STATUS], here[FIRST], here[LAST] = QUEUED, place, place
+    a.users[model, slot] = 1
+    if here[COPY]:
+        _take_out(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
+    numbers[MODELS] += 1
+    a.queue[slot, (numbers[QUEUE_FIRST] + numbers[QUEUE_COUNT]) % len(a.model)] = model
+    numbers[QUEUE_COUNT] += 1
+    _begin_loads(a, slot, now)
 
 
 @_compiled
-def unload_for(
-    arrays: Arrays,
-    slot: int,
-    now: float,
-    wanted: float,
-    free: float,
-    memory: Array,
-    pinned: Array,
-    out: Array,
-) -> int:
-    """Unload idle models until so many bytes are free, the least recently used first.
-
-    Returns:
-        The number of models that are unloaded, which are in `out`.
-    """
-    pair, models, progress, ring = arrays.pair, arrays.models, arrays.progress, arrays.ring
-    _forget(slot, now, pair, progress, ring)
-    end, count = len(pair) - 1, 0
-    model = pair[end, slot, NEWER]
-    while free < wanted and model != end:
-        after = pair[model, slot, NEWER]
-        if pair[model, slot, STATUS] == LOADED and pair[model, slot, USERS] == 0 and not pinned[model]:
-            _take_out(pair, slot, model)
-            pair[model, slot, STATUS], pair[model, slot, USERS] = ABSENT, -1
-            models[slot] -= 1
-            free += memory[model]
-            out[count] = model
-            count += 1
-        model = after
-    return count
+def start(a: Arrays, slot: int, memory: float, disk: float, now: float) -> None:
+    """Begin an instance, which has the pinned models alone."""
+    end, pair = len(a.model), a.pair
+    a.users[:, slot] = -1
+    for model in range(end):
+        here = pair[slot, model]
+        here[FIRST], here[LAST], here[STATUS], here[COPY] = -1, -1, ABSENT, 0
+    here = pair[slot, end]
+    here[NEWER] = here[OLDER] = here[COPY_NEWER] = here[COPY_OLDER] = end
+    age = a.slot[AGE, slot]
+    a.slot[:, slot] = 0
+    a.slot[AGE, slot] = age + 1
+    a.free[slot, MEMORY], a.free[slot, DISK], a.free[slot, DELAYED] = memory, disk, 0.0
+    a.gpu[slot, :, UNTIL] = now
+    a.ring[slot] = 0
+    for model in range(end):
+        if a.model[model, PINNED]:
+            _append(pair, slot, model, NEWER, OLDER)
+            pair[slot, model, STATUS], a.users[model, slot] = LOADED, 0
+            a.free[slot, MEMORY] -= a.model[model, NEEDS_MEMORY]
+            a.slot[MODELS, slot] += 1
+            a.slot[LOADED_ONCE, slot] = 1
+            keep_on_disk(a, slot, model)
 
 
 @_compiled
-def take_back(arrays: Arrays, since: float, done: float, overhead_s: float) -> None:
+def take_back(a: Arrays, since: float, done: float) -> None:
     """Forget an answer that did not come."""
-    arrays.times[0, _bucket(done - since + overhead_s)] -= 1
-    for entry in range(arrays.number[ANSWERED]):
-        if arrays.log[entry, 0] == since and arrays.log[entry, 1] == done:
-            arrays.log[entry, 1] = math.nan
-
-
-@_compiled
-def use(pair: Array, slot: int, model: int) -> None:
-    """Add a model to an instance as the most recently used one."""
-    _append(pair, slot, model)
-
-
-@_compiled
-def remove(pair: Array, slot: int, model: int) -> None:
-    """Remove a model from the order of use of an instance."""
-    _take_out(pair, slot, model)
+    a.times[0, _bucket(done - since + a.setting[OVERHEAD_S])] -= 1
+    for entry in range(a.number[ANSWERED]):
+        if a.log[entry, 0] == since and a.log[entry, 1] == done:
+            a.log[entry, 1] = math.nan

@@ -338,8 +338,7 @@ class Planner:
             simulation.finish(until)
         except OverloadedError:
             return Outcome(fleet=fleet, cause="it cannot keep up with the requests")
-        totals = simulation.totals
-        if totals.refused:
+        if simulation.refused:
             return Outcome(fleet=fleet, cause="models do not fit next to those that are pinned")
         p50, p99 = percentiles(simulation.arrays.times[0], (0.5, 0.99))
         return Outcome(
@@ -347,10 +346,10 @@ class Planner:
             waiting=waited / asked,
             p50_s=p50,
             p99_s=p99,
-            instance_hours=totals.instance_s / _HOUR_S * self._traffic.seconds / until,
-            busy=simulation.busy_s / totals.instance_s / fleet.offer.type.gpu_count,
-            loads=totals.loads,
-            unloads=totals.unloads,
+            instance_hours=simulation.instance_s / _HOUR_S * self._traffic.seconds / until,
+            busy=simulation.busy_s / simulation.instance_s / fleet.offer.type.gpu_count,
+            loads=simulation.loads,
+            unloads=simulation.unloads,
             most_instances=max((each.instances for each in simulation.minutes), default=fleet.least),
             gave_up=gave_up,
             by_model=found.copy(),

@@ -12,28 +12,28 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from triton_models.plan import compiled, policy
 from triton_models.plan.compiled import (
-    ABSENT,
+    AGE,
     ASKED,
     ASSIGNED,
     BUCKETS,
-    DONE,
     FIRST,
     FREE,
     FULL,
-    LOADED,
-    LOADING,
-    OLDER,
+    LOADED_MODELS,
+    LOADS,
+    NOTED,
+    QUEUE_COUNT,
+    REFUSED,
     ROOM,
-    STATUS,
+    UNLOADED_MODELS,
     UNTIL,
-    USERS,
     WAITED,
     Array,
     Arrays,
@@ -41,7 +41,7 @@ from triton_models.plan.compiled import (
 
 MINUTE_S = 60.0
 
-_WAITING_ROOM = 1 << 18
+_WAITING_ROOM, _PLANNED_ROOM = 1 << 18, 1 << 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,21 +116,10 @@ class Endpoint:
     tracking: Tracking = Tracking()
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Instance:
     number: int  # in the order of starts
     slot: int
-    memory: float  # free
-    disk: float  # free
-    queue: deque[int] = field(default_factory=deque)  # models to load
-    unused: dict[int, None] = field(default_factory=dict)  # copies on the disk, in the order in which they go
-    kept: set[int] = field(default_factory=set)  # queued models with a copy on the disk
-    loading: int = 0
-    delayed_s: float = 0.0  # by unloading, for the next load
-    loaded_once: bool = False
-    room_asked: bool = False
-    serving: bool = True
-    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,52 +138,24 @@ class Minute:
     shares: tuple[float, ...]
 
 
-@dataclass(slots=True)
-class Totals:
-    """What is counted."""
-
-    loads: int = 0
-    unloads: int = 0
-    refused: int = 0  # requests for models without room
-    instance_s: float = 0.0
-    waited_s: float = 0.0
-
-
 class OverloadedError(Exception):
     """The endpoint cannot keep up with its requests."""
 
 
 class Simulation:
-    """An endpoint in time. `events` is for tests: what happened to models and instances."""
+    """An endpoint in time. With `logged`, it keeps so many answers and events, for tests."""
 
     def __init__(self, endpoint: Endpoint, models: Models, *, logged: int = 0) -> None:
-        count, slots = len(models.memory), 2 * endpoint.most + 1
-        waiting = np.zeros((_WAITING_ROOM, 2))
-        waiting[:, 1] = np.arange(1, _WAITING_ROOM + 1)
-        self.arrays = Arrays(
-            pair=np.zeros((count + 1, slots, 6), np.int32),
-            models=np.zeros(slots, np.int64),
-            gpu=np.zeros((slots, endpoint.gpus, 2)),
-            progress=np.zeros((slots, endpoint.gpus, ROOM, 3)),
-            ring=np.zeros((slots, endpoint.gpus, 2), np.int64),
-            waiting=waiting,
-            busy_s=models.busy_s,
-            found=np.zeros((count, 2), np.int64),
-            times=np.zeros((2, BUCKETS), np.int64),
-            number=np.zeros(3, np.int64),
-            log=np.zeros((logged, 2)),
-        )
-        self.totals, self.minutes = Totals(), list[Minute]()
-        self.events: list[tuple[float, str, int, int]] | None = [] if logged else None
-        self._endpoint, self._models = endpoint, models
+        self._endpoint, self._slots = endpoint, 2 * endpoint.most + 1
+        self.arrays = _arrays(endpoint, models, slots=self._slots, logged=logged)
+        self.minutes, self.instance_s = list[Minute](), 0.0
+        self._instance_events: list[tuple[float, str, int, int]] = []
+        self._names: list[list[tuple[float, int]]] = [[] for _ in range(self._slots)]
         self._coming: list[tuple[float, int, Callable[[float], None]]] = []
         self._order = itertools.count()
         self._serving: list[_Instance] = []
-        self._in_slot: dict[int, _Instance] = {}
         self._among = np.zeros(0, np.int64)
-        self._free_slots = list(range(slots))
         self._homeless: deque[tuple[int, float]] = deque()
-        self._unloaded = np.zeros(count, np.int32)
         self._desired = self._counted = endpoint.instances
         self._paid = self._busy_s = 0.0
         self._asked = self._started = 0
@@ -204,13 +165,39 @@ class Simulation:
         self._push(MINUTE_S, self._end_minute)
 
     @property
+    def loads(self) -> int:
+        """The number of loads."""
+        return int(self.arrays.number[LOADED_MODELS])
+
+    @property
+    def unloads(self) -> int:
+        """The number of unloads."""
+        return int(self.arrays.number[UNLOADED_MODELS])
+
+    @property
+    def refused(self) -> int:
+        """The number of requests for models without room."""
+        return int(self.arrays.number[REFUSED])
+
+    @property
+    def events(self) -> Sequence[tuple[float, str, int, int]]:
+        """What happened to models and instances: the moment, what, the instance's number, and the model."""
+        found = list(self._instance_events)
+        for at, slot, model in self.arrays.events[: self.arrays.number[NOTED]].tolist():
+            number = [each for began, each in self._names[int(slot)] if began <= at][-1]
+            what, of = ("load", int(model)) if model >= 0 else ("unload", int(-1 - model))
+            found.append((at, what, number, of))
+        return found
+
+    @property
     def sent(self) -> int:
         """The number of requests until now that are counted."""
         return int(self.arrays.found[:, ASKED].sum())
 
     def forget_counts(self) -> None:
         """Count from now on, but for the instances and their time."""
-        self.totals.loads = self.totals.unloads = self._asked = 0
+        self._asked = 0
+        self.arrays.number[[LOADED_MODELS, UNLOADED_MODELS]] = 0
         self.arrays.found[:] = 0
         self.arrays.times[:] = 0
 
@@ -224,7 +211,7 @@ class Simulation:
         Raises:
             OverloadedError: The endpoint cannot keep up.
         """
-        first, endpoint = 0, self._endpoint
+        first = 0
         while first < len(at):
             until = self._coming[0][0]
             if not self._serving and at[first] < until:
@@ -232,15 +219,9 @@ class Simulation:
                 self.arrays.found[models[first], ASKED] += 1
                 first += 1
                 continue
-            first, slot = compiled.take(
-                self.arrays, at, at, models, first, until, self._among, endpoint.many, endpoint.overhead_s
-            )
-            if self.arrays.number[FULL]:
-                raise OverloadedError
-            if slot >= 0:
-                self._want_load(slot, int(models[first]), float(at[first]))
-                first += 1
-            elif first < len(at):
+            first = compiled.take(self.arrays, at, at, models, first, until, self._among)
+            self._refuse_overload()
+            if first < len(at) and at[first] >= until:
                 self._happen()
 
     def finish(self, until: float) -> None:
@@ -258,149 +239,25 @@ class Simulation:
 
     def _happen(self) -> None:
         at, _, happen = heapq.heappop(self._coming)
+        compiled.happen_until(self.arrays, at)
         happen(at)
+        self._refuse_overload()
+
+    def _refuse_overload(self) -> None:
         if self.arrays.number[FULL]:
             raise OverloadedError
 
-    def _note(self, at: float, what: str, on: _Instance, model: int = -1) -> None:
-        if self.events is not None:
-            self.events.append((at, what, on.number, model))
-
-    def _want_load(self, slot: int, model: int, now: float) -> None:
-        instance = self._in_slot[slot]
-        instance.queue.append(model)
-        if model in instance.unused:
-            del instance.unused[model]
-            instance.kept.add(model)
-        self._begin_loads(instance, now)
-
-    def _begin_loads(self, on: _Instance, now: float) -> None:
-        """Begin the loads that have their turn, and unload idle models for them."""
-        while on.queue and on.loading < self._endpoint.loads_at_once:
-            model = on.queue[0]
-            if self._make_room(on, float(self._models.memory[model]), now):
-                on.queue.popleft()
-                self._begin_load(on, model, now)
-            elif (next_done := self._next_done(on.slot)) < math.inf:
-                if not on.room_asked:
-                    on.room_asked = True
-                    self._push(next_done, partial(self._try_again, on))
-                return
-            elif on.loading:
-                return
-            else:
-                on.queue.popleft()
-                self._refuse(on, model)
-
-    def _try_again(self, on: _Instance, now: float) -> None:
-        on.room_asked = False
-        if not on.lost:
-            self._begin_loads(on, now)
-
-    def _make_room(self, on: _Instance, wanted: float, now: float) -> bool:
-        if on.memory < wanted:
-            m = self._models
-            count = compiled.unload_for(
-                self.arrays, on.slot, now, wanted, on.memory, m.memory, m.pinned, self._unloaded
-            )
-            for model in self._unloaded[:count].tolist():
-                on.memory += float(m.memory[model])
-                on.delayed_s += self._endpoint.unload_s
-                self.totals.unloads += 1
-                on.unused[model] = None
-                self._note(now, "unload", on, model)
-        return on.memory >= wanted
-
-    def _begin_load(self, on: _Instance, model: int, now: float) -> None:
-        m = self._models
-        on.memory -= float(m.memory[model])
-        on.loading += 1
-        self.arrays.pair[model, on.slot, STATUS] = LOADING
-        seconds = float(m.load_s[model]) + on.delayed_s
-        if not on.loaded_once:
-            seconds += self._endpoint.first_load_s
-        if model in on.kept:
-            on.kept.remove(model)
-        else:
-            seconds += float(m.fetch_s[model])
-            self._keep_on_disk(on, model)
-        on.delayed_s, on.loaded_once = 0.0, True
-        self.totals.loads += 1
-        self._note(now, "load", on, model)
-        self._push(now + seconds, partial(self._end_load, on, model))
-
-    def _keep_on_disk(self, on: _Instance, model: int) -> None:
-        """Add a copy, and remove those of unloaded models, the one that was unloaded first before others."""
-        on.disk -= float(self._models.disk[model])
-        while on.disk < 0 and on.unused:
-            oldest = next(iter(on.unused))
-            del on.unused[oldest]
-            on.disk += float(self._models.disk[oldest])
-
-    def _next_done(self, slot: int) -> float:
-        """Return the moment of the next answer; infinite without requests in progress."""
-        rings, progress = self.arrays.ring[slot], self.arrays.progress[slot]
-        return min(
-            (float(progress[gpu, first, DONE]) for gpu, (first, count) in enumerate(rings.tolist()) if count),
-            default=math.inf,
-        )
-
-    def _refuse(self, on: _Instance, model: int) -> None:
-        """Refuse the requests for a model that has no room."""
-        if model in on.kept:
-            on.kept.remove(model)
-            on.unused[model] = None
-        for place in self._waiting(on, model):
-            self._stop_waiting(place)
-            self.totals.refused += 1
-        compiled.remove(self.arrays.pair, on.slot, model)
-        self.arrays.pair[model, on.slot, [USERS, FIRST, STATUS]] = -1, -1, ABSENT
-        self.arrays.models[on.slot] -= 1
-
-    def _waiting(self, on: _Instance, model: int) -> Sequence[int]:
-        places, place = list[int](), int(self.arrays.pair[model, on.slot, FIRST])
-        while place >= 0:
-            places.append(place)
-            place = int(self.arrays.waiting[place, 1])
-        return places
-
-    def _stop_waiting(self, place: int) -> None:
-        self.arrays.waiting[place, 1] = self.arrays.number[FREE]
-        self.arrays.number[FREE] = place
-
-    def _end_load(self, on: _Instance, model: int, now: float) -> None:
-        if on.lost:
-            return
-        on.loading -= 1
-        self.totals.waited_s += compiled.answer_waiting(
-            self.arrays, on.slot, model, now, self._endpoint.overhead_s
-        )
-        self._begin_loads(on, now)
-        if not on.serving and not on.loading and not on.queue:
-            self._free_slots.append(on.slot)
+    def _note(self, at: float, what: str, on: _Instance) -> None:
+        self._instance_events.append((at, what, on.number, -1))
 
     def _start(self, now: float) -> None:
-        """Begin to send requests to another instance, which has the pinned models alone."""
-        slot, pair, end = min(self._free_slots), self.arrays.pair, len(self._models.memory)
-        self._free_slots.remove(slot)
-        pair[:, slot, USERS] = pair[:, slot, FIRST] = -1
-        pair[:, slot, STATUS] = ABSENT
-        pair[end, slot, : OLDER + 1] = end
-        self.arrays.gpu[slot, :, UNTIL] = now
-        self.arrays.ring[slot] = 0
-        pinned = np.flatnonzero(self._models.pinned).tolist()
-        self.arrays.models[slot] = len(pinned)
+        """Begin to send requests to another instance."""
+        busy = self.arrays.slot[LOADS] + self.arrays.slot[QUEUE_COUNT]
+        busy[self._among] = 1
         self._started += 1
-        on = _Instance(
-            number=self._started, slot=slot, memory=self._endpoint.memory, disk=self._endpoint.disk
-        )
-        for model in pinned:
-            compiled.use(pair, slot, model)
-            pair[model, slot, USERS], pair[model, slot, STATUS] = 0, LOADED
-            on.memory -= float(self._models.memory[model])
-            on.loaded_once = True
-            self._keep_on_disk(on, model)
-        self._in_slot[slot] = on
+        on = _Instance(number=self._started, slot=int(np.flatnonzero(busy == 0)[0]))
+        compiled.start(self.arrays, on.slot, self._endpoint.memory, self._endpoint.disk, now)
+        self._names[on.slot].append((now, on.number))
         self._note(now, "start", on)
         self._serve_from([*self._serving, on])
         homeless, self._homeless = self._homeless, deque()
@@ -416,27 +273,22 @@ class Simulation:
         if not self._serving:
             self._homeless.append((model, since))
             return
-        endpoint = self._endpoint
         self.arrays.found[model, ASKED] -= 1
         at, of, asked = np.array([now]), np.array([since]), np.array([model], np.int32)
-        _, slot = compiled.take(
-            self.arrays, at, of, asked, 0, math.inf, self._among, endpoint.many, endpoint.overhead_s
-        )
-        if slot >= 0:
-            self._want_load(slot, model, now)
+        compiled.take(self.arrays, at, of, asked, 0, math.inf, self._among)
 
     def _lose(self, number: int, now: float) -> None:
         """Lose an instance with all that it does: its requests come again, and another instance comes."""
         if number >= len(self._serving):
             return
         on = self._serving[number]
-        on.lost, on.serving = True, False
         self._serve_from([each for each in self._serving if each is not on])
-        self._free_slots.append(on.slot)
         self._note(now, "end", on)
         again = now + self._endpoint.repeat_s
         for model, since in self._interrupted(on, now):
             self._push(again, partial(self._ask, model, since))
+        self.arrays.slot[[LOADS, QUEUE_COUNT], on.slot] = 0
+        self.arrays.slot[AGE, on.slot] += 1
         self._push(now + self._endpoint.replace_s, self._come)
 
     def _interrupted(self, on: _Instance, now: float) -> Sequence[tuple[int, float]]:
@@ -445,15 +297,18 @@ class Simulation:
             for place in range(first, first + count):
                 done, since, model = a.progress[on.slot, gpu, place % ROOM].tolist()
                 if done > now:
-                    compiled.take_back(a, since, done, self._endpoint.overhead_s)
+                    compiled.take_back(a, since, done)
                     found.append((int(model), since))
             a.gpu[on.slot, gpu, ASSIGNED] -= max(0.0, a.gpu[on.slot, gpu, UNTIL] - now)
             a.gpu[on.slot, gpu, UNTIL] = now
-        for model in np.flatnonzero(a.pair[:-1, on.slot, FIRST] >= 0).tolist():
-            for place in self._waiting(on, model):
+        for model in np.flatnonzero(a.pair[on.slot, :-1, FIRST] >= 0).tolist():
+            place = int(a.pair[on.slot, model, FIRST])
+            while place >= 0:
                 found.append((model, float(a.waiting[place, 0])))
-                self._stop_waiting(place)
+                after = int(a.waiting[place, 1])
+                a.waiting[place, 1], a.number[FREE] = a.number[FREE], place
                 a.found[model, WAITED] -= 1
+                place = after
         return sorted(found, key=lambda each: each[1])
 
     def _come(self, now: float) -> None:
@@ -463,15 +318,12 @@ class Simulation:
     def _go(self, now: float) -> None:
         """Send no more requests to the newest instances."""
         for on in self._serving[self._desired :]:
-            on.serving = False
             self._note(now, "end", on)
-            if not on.loading and not on.queue:
-                self._free_slots.append(on.slot)
         self._serve_from(self._serving[: self._desired])
 
     def _pay(self, now: float) -> None:
         """Count the seconds of instances, which are paid from the moment at which they are wanted."""
-        self.totals.instance_s += (now - self._paid) * self._desired
+        self.instance_s += (now - self._paid) * self._desired
         self._paid = now
 
     @property
@@ -494,7 +346,7 @@ class Simulation:
             Minute(
                 asked=of_minute,
                 waited=waited,
-                loads=self.totals.loads,
+                loads=self.loads,
                 instances=len(self._serving),
                 shares=tuple(shares),
             )
@@ -536,3 +388,29 @@ class Simulation:
             self._changed = now + after
         self._out_until = self._changed + endpoint.tracking.out_cooldown_s
         self._in_until = -math.inf
+
+
+def _arrays(endpoint: Endpoint, models: Models, *, slots: int, logged: int) -> Arrays:
+    count, gpus = len(models.memory), endpoint.gpus
+    e, m = endpoint, models
+    waiting, planned = np.zeros((_WAITING_ROOM, 2)), np.full((_PLANNED_ROOM, 4), np.inf)
+    waiting[:, 1] = np.arange(1, _WAITING_ROOM + 1)
+    return Arrays(
+        setting=np.array([e.many, e.loads_at_once, e.first_load_s, e.unload_s, e.overhead_s], float),
+        model=np.array([m.memory, m.disk, m.fetch_s, m.load_s, m.busy_s, m.pinned], float).T.copy(),
+        users=np.full((count, slots), -1, np.int32),
+        pair=np.zeros((slots, count + 1, 8), np.int32),
+        slot=np.zeros((7, slots), np.int64),
+        free=np.zeros((slots, 3)),
+        gpu=np.zeros((slots, gpus, 2)),
+        progress=np.zeros((slots, gpus, ROOM, 3)),
+        ring=np.zeros((slots, gpus, 2), np.int64),
+        queue=np.zeros((slots, count), np.int32),
+        waiting=waiting,
+        planned=planned,
+        found=np.zeros((count, 2), np.int64),
+        times=np.zeros((2, BUCKETS), np.int64),
+        number=np.zeros(8, np.int64),
+        log=np.zeros((logged, 2)),
+        events=np.zeros((logged, 3)),
+    )
