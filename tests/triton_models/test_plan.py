@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_models.base.errors import FleetError
 from triton_models.cli import main as cli
 from triton_models.facts.gpu_memory import BACKENDS
 from triton_models.facts.instances import GPUS
@@ -19,7 +21,8 @@ from triton_models.plan.compiled import BUCKETS
 from triton_models.plan.offer import Offer, offers
 from triton_models.plan.planning import Fleet, Limits, Planner, percentiles
 from triton_models.plan.profile import LEAST, LIKELY, MIB, MOST, Range, alike, estimated, of_folder
-from triton_models.plan.traffic import Recorded, Steady, waiting_by_mean_rates
+from triton_models.plan.simulation import Endpoint, Models, Simulation
+from triton_models.plan.traffic import Recorded, Steady, read_counts, waiting_by_mean_rates
 
 
 def offer(name: str, *, gib: float | None = None, usd: float | None = None) -> Offer:
@@ -143,6 +146,55 @@ def test_tenants_that_come_and_go_wait_much_less_than_their_mean_rates_say() -> 
     )
     assert found.waiting < 0.002
     assert by_mean > 0.5
+
+
+def test_requests_per_minute_come_within_their_minutes(tmp_path: Path) -> None:
+    (tmp_path / "counts.csv").write_text("model,owner,1_minute,2_minute\na,x,3,0\nb,x,1,200\n")
+    schedule = read_counts(tmp_path / "counts.csv", ["m", "n", "o"], seed=1)
+    minutes = (schedule.at // 60).astype(int)
+    found = [
+        [int(((schedule.model == model) & (minutes == each)).sum()) for each in (0, 1)] for model in (0, 1)
+    ]
+    assert found == [[3, 0], [1, 200]]
+    assert (np.diff(schedule.at) >= 0).all()
+
+
+@pytest.mark.parametrize("rows", ["", "a,x\n", "a,-1\n", "a,0\n", "a\n", "a,1\nb,1\nc,1\n"])
+def test_damaged_counts_are_refused(tmp_path: Path, rows: str) -> None:
+    (tmp_path / "counts.csv").write_text(f"model,1\n{rows}")
+    with pytest.raises(FleetError) as raised:
+        read_counts(tmp_path / "counts.csv", ["m", "n"], seed=1)
+    assert [each.rule for each in raised.value.problems] == ["plan-requests"]
+
+
+def test_the_least_recently_used_model_goes_on_every_request() -> None:
+    chance = np.random.default_rng(3)
+    asked = np.minimum(chance.zipf(1.2, 60_000), 400).astype(np.int32) - 1
+    one, room, misses, kept = np.ones(400), 40, 0, OrderedDict[int, None]()
+    for model in asked.tolist():
+        misses += model not in kept
+        kept[model] = None
+        kept.move_to_end(model)
+        if len(kept) > room:
+            kept.popitem(last=False)
+    models = Models(memory=one, disk=one, fetch_s=0 * one, load_s=1e-9 * one, busy_s=0 * one, pinned=one > 1)
+    endpoint = Endpoint(
+        instances=1,
+        most=1,
+        gpus=1,
+        memory=room,
+        disk=400,
+        overhead_s=0,
+        first_load_s=0,
+        unload_s=0,
+        loads_at_once=1,
+        first_s=1,
+        last_s=1,
+        replace_s=1,
+    )
+    simulation = Simulation(endpoint, models)
+    simulation.send(np.arange(len(asked), dtype=float), asked)
+    assert simulation.loads == misses
 
 
 def test_percentiles_are_right_within_their_buckets() -> None:

@@ -216,6 +216,12 @@ def plan(parser: argparse.ArgumentParser) -> None:
     asked.add_argument(
         "--trace", type=Path, metavar="FILE", help="a CSV file with the columns seconds and model"
     )
+    asked.add_argument(
+        "--counts",
+        type=Path,
+        metavar="FILE",
+        help="a CSV file with the requests of each model, a row, in each minute, a column",
+    )
     parser.add_argument(
         "--popularity",
         type=popularity,

@@ -15,7 +15,7 @@ from triton_models.plan.offer import offers
 from triton_models.plan.planning import Limits, Planner
 from triton_models.plan.profile import PROFILE, Profile, alike, of_folder
 from triton_models.plan.result import PlanResult, write
-from triton_models.plan.traffic import REQUESTS, Recorded, Steady, Traffic
+from triton_models.plan.traffic import REQUESTS, Recorded, Steady, Traffic, read_counts
 
 ARGUMENTS = Check(id="plan-arguments", source=FROM_ARGUMENTS)
 
@@ -56,8 +56,11 @@ def _models(arguments: argparse.Namespace) -> Sequence[Profile]:
 def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffic:
     if arguments.trace is not None:
         return Recorded(schedule=read(arguments.trace, [each.name for each in models]))
+    if arguments.counts is not None:
+        names = [each.name for each in models]
+        return Recorded(schedule=read_counts(arguments.counts, names, seed=arguments.seed))
     if arguments.requests is None:
-        fix = "give --requests 50/s, or --trace FILE"
+        fix = "give --requests 50/s, --trace FILE or --counts FILE"
         raise REQUESTS.error(what="the requests are missing", where="the command line", fix=fix)
     if len(arguments.requests) > 1:
         fix = "give one rate, or a trace with --trace"

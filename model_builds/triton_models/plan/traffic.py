@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -162,6 +164,38 @@ class Recorded:
         at, model = self.schedule.at, self.schedule.model
         for start in range(0, len(at), _PART):
             yield at[start : start + _PART], model[start : start + _PART]
+
+
+def read_counts(path: Path, models: Sequence[str], *, seed: int) -> Schedule:
+    """Read requests per minute: a CSV file with a row for each model, and a column for each minute.
+
+    The columns of minutes are those whose titles begin with a number, such as `1` or `1_minute`. Within a
+    minute, the requests of a model come at random.
+
+    Raises:
+        FleetError: It is not such a file, or has more rows than there are models.
+    """
+    with path.open(newline="") as file:
+        rows = csv.reader(file)
+        minutes = [index for index, title in enumerate(next(rows, ())) if title[:1].isdecimal()]
+        try:
+            counts = np.array([[int(row[index]) for index in minutes] for row in rows], np.int64)
+        except (ValueError, IndexError, UnicodeError) as error:
+            where, fix = f"{path}, line {rows.line_num}", "give a number of requests for each minute"
+            raise REQUESTS.error(what=str(error), where=where, fix=fix) from None
+    if not counts.size or counts.min() < 0 or not counts.sum():
+        raise REQUESTS.error(
+            what="there are no requests, or negative ones",
+            where=str(path),
+            fix="add rows of requests per minute",
+        )
+    if len(counts) > len(models):
+        what = f"there are {len(counts):,} rows, and {len(models):,} models"
+        raise REQUESTS.error(what=what, where=str(path), fix="give as many models with --models")
+    model, minute = (each.repeat(counts.ravel()) for each in np.indices(counts.shape).reshape(2, -1))
+    at = (minute + np.random.default_rng(seed).random(len(minute))) * _MINUTE_S
+    order = np.argsort(at, kind="stable")
+    return Schedule(at=at[order], model=model[order].astype(np.int32), models=tuple(models))
 
 
 def waiting_by_mean_rates(rates: Array, sizes: Sequence[float] | Array, room: float) -> float:
