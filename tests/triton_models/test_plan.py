@@ -301,6 +301,18 @@ def test_limits_that_no_fleet_meets_name_the_nearest_one(capsys: pytest.CaptureF
     assert "p99 is" in said
 
 
+def test_what_is_given_is_not_doubted_and_a_fleet_that_cannot_keep_up_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Five GPUs are busy with one model: it needs copies on all instances.
+    given = ["--models", "1x1MB", "--requests", "100/s", "--busy", "40ms", "--for", "40m"]
+    assert cli.main(["plan", *given, "--types", "ml.g5.xlarge"]) == 0
+    said = capsys.readouterr().out
+    assert "GPU time of a request" not in said
+    [line] = [each for each in said.splitlines() if "never another" in each]
+    assert "cannot keep up" in line
+
+
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [

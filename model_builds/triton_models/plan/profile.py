@@ -10,6 +10,7 @@ from typing import Any
 from triton_models.artifact.layout import ARCHIVE_SUFFIX, Layout, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE, GPU_MEMORY, parse_config, text_of
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.suggest import did_you_mean
 from triton_models.facts.gpu_memory import BACKENDS
 
 PROFILE = Check(id="plan-models", source=FROM_ARGUMENTS)
@@ -124,10 +125,11 @@ def estimated(
     """
     about = ON_RECORD.get(backend)
     if about is None:
+        known = [each for each in ON_RECORD if each]
         raise PROFILE.error(
             what=f"nothing is on record about the memory of models of the backend {backend!r}",
             where=f"model {name!r}",
-            fix=f"name one of {', '.join(filter(None, ON_RECORD))}",
+            fix=did_you_mean(backend, known, otherwise=f"name one of {', '.join(known)}"),
         )
 
     def ranged(value: Callable[[int], float]) -> Range:
@@ -158,8 +160,11 @@ def of_folder(path: Path, *, busy_s: float | None = None) -> Sequence[Profile]:
     Raises:
         FleetError: The folder has no models, or one of them cannot be estimated.
     """
+    if not path.is_dir():
+        fix = "name a folder of models, or models of a size, such as 300x200MB"
+        raise PROFILE.error(what="there is no such folder", where=str(path), fix=fix)
     found = []
-    for each in sorted(path.iterdir()) if path.is_dir() else ():
+    for each in sorted(path.iterdir()):
         if each.name.endswith(ARCHIVE_SUFFIX) or (each.is_dir() and any(each.rglob(CONFIG_FILE))):
             found.append(_of_layout(read_layout(each), busy_s))
     if not found:

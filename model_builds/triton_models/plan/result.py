@@ -174,14 +174,20 @@ def _as_dict(found: Outcome | None) -> dict[str, Any] | None:
 def _table(rows: Sequence[tuple[str, Outcome]], *, title: str = "") -> Iterator[str]:
     outcomes = [each for _, each in rows]
     first = [Column(title="fleet", cells=[str(each.fleet) for each in outcomes])]
-    cost = [Column(title="USD/month", cells=[f"{each.usd_per_month:,.0f}" for each in outcomes], right=True)]
-    notes = Column(title=title, cells=[each.cause or note for note, each in rows])
+    cost = [
+        Column(
+            title="USD/month",
+            cells=["-" if each.cause else f"{each.usd_per_month:,.0f}" for each in outcomes],
+            right=True,
+        )
+    ]
+    notes = Column(title=title, cells=[": ".join(filter(None, (note, each.cause))) for note, each in rows])
     if title:
         first, cost = [notes], []
     figures: Mapping[str, Sequence[str]] = {
-        "wait": [f"{each.waiting:.2%}" for each in outcomes],
-        "p50": [in_units(each.p50_s) for each in outcomes],
-        "p99": [in_units(each.p99_s) for each in outcomes],
+        "wait": ["-" if each.cause else f"{each.waiting:.2%}" for each in outcomes],
+        "p50": ["-" if each.cause else in_units(each.p50_s) for each in outcomes],
+        "p99": ["-" if each.cause else in_units(each.p99_s) for each in outcomes],
     }
     numbers = [Column(title=name, cells=cells, right=True) for name, cells in figures.items()]
     last = [] if title else [notes]
