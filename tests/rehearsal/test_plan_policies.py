@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from datetime import datetime, timezone
@@ -16,6 +17,7 @@ from aws_for_tests.scaled_variant import scaled, track
 from embedded_aws import EmbeddedAws
 from embedded_aws.moto_gaps.capacity import ARRIVALS
 from tests.rehearsal.deployed_endpoints import instances as instances_of
+from triton_models.cli import main as cli
 from triton_models.plan.offer import STARTS_S
 from triton_models.plan.simulation import Endpoint, Models, Simulation, Tracking
 from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source
@@ -107,3 +109,36 @@ def test_a_plan_scales_as_the_alarms_of_the_embedded_aws_do(seed: int) -> None:
 def test_instances_of_a_plan_come_as_late_as_those_of_a_rehearsal() -> None:
     newest = ARRIVALS[-1]
     assert (newest.first_s, newest.last_s) == STARTS_S
+
+
+LINE = 'I1127 04:00:00.000000 9 sagemaker_server.cc:196] "Invoking SageMaker TargetModel: {}"'
+PLAN = ["plan", "--from-logs", "e", "--types", "ml.g5.xlarge", "--json"]
+
+
+def test_the_requests_of_a_plan_come_from_the_log_of_an_endpoint(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group, now = "/aws/sagemaker/Endpoints/e", int(time.time() * 1000)
+    messages = [LINE.format(f"model-{number % 3}-0123456789abcdef.tar.gz") for number in range(600)]
+    messages[7] = "I1127 another line"
+    with EmbeddedAws() as embedded:
+        for name, value in embedded.exports().items():
+            monkeypatch.setenv(name, value)
+        logs = embedded.client("logs")
+        logs.create_log_group(logGroupName=group)
+        logs.create_log_stream(logGroupName=group, logStreamName="v/i-1")
+        events = [
+            {"timestamp": now - 600_000 + 1000 * number, "message": message}
+            for number, message in enumerate(messages)
+        ]
+        logs.put_log_events(logGroupName=group, logStreamName="v/i-1", logEvents=events)
+        assert cli.main([*PLAN, "--models", "3x50MB"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["traffic"].startswith("599 requests to 3 models")
+        assert found["best"]["loads"] == 3
+        for models, days in (("2x50MB", "7"), ("3x50MB", "0.000001")):
+            assert cli.main([*PLAN, "--models", models, "--days", days]) == 1
+            assert json.loads(capsys.readouterr().out)["error"][0]["rule"] == "plan-logs"
+        logs.delete_log_group(logGroupName=group)
+        assert cli.main([*PLAN, "--models", "3x50MB"]) == 1
+        assert "ResourceNotFound" in capsys.readouterr().out

@@ -222,6 +222,12 @@ def plan(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a CSV file with the requests of each model, a row, in each minute, a column",
     )
+    asked.add_argument(
+        "--from-logs", metavar="ENDPOINT", help="the requests that an endpoint answered, by its log"
+    )
+    parser.add_argument(
+        "--days", type=seconds, default=7.0, metavar="N", help="the days of its log (default: %(default)g)"
+    )
     parser.add_argument(
         "--popularity",
         type=popularity,
@@ -263,6 +269,7 @@ def plan(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the settings of the cheapest fleet into a cdk.json",
     )
+    add_account(parser)
     parser.set_defaults(run="triton_models.plan.command")
 
 

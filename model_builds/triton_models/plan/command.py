@@ -11,6 +11,7 @@ from pathlib import Path
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.outcome import progress
 from triton_models.load.schedule import read
+from triton_models.plan.logs import read_logs
 from triton_models.plan.offer import offers
 from triton_models.plan.planning import Limits, Planner
 from triton_models.plan.profile import PROFILE, Profile, alike, of_folder
@@ -59,8 +60,12 @@ def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffi
     if arguments.counts is not None:
         names = [each.name for each in models]
         return Recorded(schedule=read_counts(arguments.counts, names, seed=arguments.seed))
+    if arguments.from_logs is not None:
+        names = [each.name for each in models]
+        named = _ALIKE.fullmatch(arguments.models) is None
+        return Recorded(schedule=read_logs(arguments.from_logs, names, days=arguments.days, named=named))
     if arguments.requests is None:
-        fix = "give --requests 50/s, --trace FILE or --counts FILE"
+        fix = "give --requests 50/s, --trace FILE, --counts FILE or --from-logs ENDPOINT"
         raise REQUESTS.error(what="the requests are missing", where="the command line", fix=fix)
     if len(arguments.requests) > 1:
         fix = "give one rate, or a trace with --trace"
