@@ -400,10 +400,12 @@ def take(a: Arrays, at: Array, since: Array, asked: Array, first: int, until: fl
             return request
         while planned[0, 0] <= now:
             _happen(a)
-        for slot in among:
-            if users[model, slot] > 0:
-                _forget(slot, now, users, progress, ring)
-        slot = _choose(among, users[model], models, many)
+        slot = among[0]
+        if len(among) > 1:
+            for place in range(len(among)):
+                if users[model, among[place]] > 0:
+                    _forget(among[place], now, users, progress, ring)
+            slot = _choose(among, users[model], models, many)
         _forget(slot, now, users, progress, ring)
         found[model, ASKED] += 1
         status = pair[slot, model, STATUS]

@@ -36,7 +36,8 @@ def choose(among: Integers, requests: Integers, models: Integers, many: int) -> 
     if len(among) == 1:
         return among[0]
     having, other = -1, -1
-    for each in among:
+    for place in range(len(among)):  # quicker, once compiled, than an iterator
+        each = among[place]
         if requests[each] < 0:
             if other < 0 or models[each] < models[other]:
                 other = each
