@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import time
-from datetime import datetime, timezone
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pytest
 
-from aws_for_tests.fixture import clock_is
+from aws_for_tests.fixture import Hands, clock_is
 from aws_for_tests.scaled_variant import scaled, track
 from embedded_aws import EmbeddedAws
 from embedded_aws.moto_gaps.capacity import ARRIVALS
@@ -23,30 +21,6 @@ from triton_models.plan.simulation import Endpoint, Models, Simulation, Tracking
 from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source
 
 MINUTES = 70
-
-
-class Hands:
-    """A clock that a test moves, at which changes take no time."""
-
-    speed, pace, requests = math.inf, 60, 1
-
-    def __init__(self) -> None:
-        self.seconds = math.ceil(time.time() / 3600) * 3600.0
-
-    def time(self) -> float:
-        return self.seconds
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(self.seconds, tz=timezone.utc)
-
-    def here(self, _seconds: float) -> float:
-        return 0.0
-
-    def wait(self, _seconds: float) -> None:
-        """Pass no time."""
-
-    def every(self, seconds: float) -> float:
-        return seconds
 
 
 def random_minutes(seed: int) -> np.ndarray[Any, Any]:

@@ -4,11 +4,9 @@ import json
 import math
 import os
 import re
-import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timezone
 from itertools import groupby
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stayed import run_fleet
 
-from aws_for_tests.fixture import clock_is
+from aws_for_tests.fixture import Hands, clock_is
 from aws_for_tests.scaled_variant import scaled, track
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import moto_aws
@@ -195,33 +193,9 @@ def test_requests_have_the_rate_the_popularity_and_the_times_of_their_stream():
     assert requests(scenario(6, [stream])).at.tolist() == found.at.tolist()
 
 
-class Hands:
-    """A clock that a test moves."""
-
-    speed, pace, requests = math.inf, 60, 60
-
-    def __init__(self):
-        self.seconds = math.ceil(time.time() / 3600) * 3600.0 + 20.0
-
-    def time(self):
-        return self.seconds
-
-    def now(self):
-        return datetime.fromtimestamp(self.seconds, tz=timezone.utc)
-
-    def here(self, _seconds):
-        return 0.0
-
-    def wait(self, _seconds):
-        """Pass no time."""
-
-    def every(self, seconds):
-        return seconds
-
-
 @pytest.fixture
 def hands():
-    hands = Hands()
+    hands = Hands(requests=60, after=20.0)
     with clock_is(hands):
         yield hands
 

@@ -126,6 +126,13 @@ def test_a_damaged_trace_is_refused_with_its_line(
     assert "[load-trace]" in said
 
 
+def test_a_trace_has_no_more_requests_than_its_reader_takes(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text("seconds,model\n1,1\n2,1\n3,1\n")
+    assert len(read(tmp_path / "trace.csv", ["m"], most=3).at) == 3
+    with pytest.raises(FleetError, match="more than 2 requests"):
+        read(tmp_path / "trace.csv", ["m"], most=2)
+
+
 def test_the_traffic_of_a_scenario_is_sent_to_the_models_in_order(tmp_path: Path) -> None:
     (tmp_path / "scenario.yaml").write_text(
         "about: x\nmodels: 3\nfaults: [{at: 1, kill: 1}]\ntraffic:\n"

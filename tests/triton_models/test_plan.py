@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -92,6 +93,9 @@ def test_a_folder_has_a_model_for_each_directory_whatever_it_consists_of(tmp_pat
             "declared/config.pbtxt",
             'backend: "python"\nparameters {key: "gpu_memory_mb" value {string_value: "300"}}',
         ),
+        ("twice/config.pbtxt", 'backend: "pytorch"\ninstance_group {count: 2 kind: KIND_GPU}'),
+        ("hosted/config.pbtxt", 'backend: "onnxruntime"\ninstance_group {count: 2 kind: KIND_CPU}'),
+        ("other/config.pbtxt", f'backend: "mine"\n{DECLARED}'),
         ("both/steps/config.pbtxt", 'platform: "ensemble"'),
         ("both/inner/config.pbtxt", 'platform: "onnxruntime_onnx"'),
     ):
@@ -100,10 +104,41 @@ def test_a_folder_has_a_model_for_each_directory_whatever_it_consists_of(tmp_pat
     for place in ("net/1/model.plan", "both/inner/1/model.onnx"):
         (tmp_path / place).parent.mkdir()
         (tmp_path / place).write_bytes(bytes(10 * MIB))
-    found = {each.name: each.memory.values[LIKELY] / MIB for each in of_folder(tmp_path)}
+    models = of_folder(tmp_path)
+    found = {each.name: each.memory.values[LIKELY] / MIB for each in models}
     assert found["net"] == pytest.approx(10 + 16 * 4, abs=0.01)
     assert found["declared"] == 300
+    assert found["twice"] == pytest.approx(2 * 40, abs=0.01)
+    assert found["hosted"] == 0
+    assert found["other"] == 300
     assert found["both"] == pytest.approx(10 + 60, abs=0.01)
+    assert {each.name: set(each.backends) - {""} for each in models} == {
+        "net": {"tensorrt"},
+        "declared": {"python"},
+        "twice": {"pytorch"},
+        "hosted": set(),
+        "other": set(),
+        "both": {"onnxruntime"},
+    }
+
+
+@pytest.mark.parametrize("text", ['backend: "mine"', DECLARED.replace("300", "lots")])
+def test_a_model_of_which_nothing_is_known_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "config.pbtxt").write_text(text)
+    with pytest.raises(FleetError) as raised:
+        of_folder(tmp_path)
+    assert [each.rule for each in raised.value.problems] == ["plan-models"]
+
+
+def test_each_backend_takes_the_memory_of_its_libraries_once() -> None:
+    rooms = {
+        names: offers(["ml.g5.xlarge"], backends=names, usd_per_hour=None)[0].memory / MIB
+        for names in ((), ("pytorch",), ("pytorch", "tensorrt", "fil"))
+    }
+    first = {name: each.first for name, each in BACKENDS.items()}
+    assert rooms[()] - rooms["pytorch",] == first["pytorch"]
+    assert rooms[()] - rooms["pytorch", "tensorrt", "fil"] == first["pytorch"] + first["tensorrt"]
 
 
 def test_random_requests_have_their_rate_and_popularity_and_are_the_same_each_time() -> None:
@@ -159,7 +194,12 @@ def test_requests_per_minute_come_within_their_minutes(tmp_path: Path) -> None:
     assert (np.diff(schedule.at) >= 0).all()
 
 
-@pytest.mark.parametrize("rows", ["", "a,x\n", "a,-1\n", "a,0\n", "a\n", "a,1\nb,1\nc,1\n"])
+TOO_MANY = (f"a,{10**30}\n", f"a,{10**15}\n")
+
+
+@pytest.mark.parametrize(
+    "rows", ["", *TOO_MANY, "a," + "1" * 200_000, "a,x\n", "a,-1\n", "a,0\n", "a\n", "a,1\nb,1\nc,1\n"]
+)
 def test_damaged_counts_are_refused(tmp_path: Path, rows: str) -> None:
     (tmp_path / "counts.csv").write_text(f"model,1\n{rows}")
     with pytest.raises(FleetError) as raised:
@@ -325,6 +365,10 @@ def test_what_is_given_is_not_doubted_and_a_fleet_that_cannot_keep_up_says_so(
         (["--types", "ml.p5.4xlarge"], "plan-types"),
         (["--types", "ml.g5.xlarge", "ml.g5.2xlarge", "--price", "2"], "plan-types"),
         (["--pin", "21"], "plan-arguments"),
+        (["--pin", "100%", "--types", "ml.g5.xlarge", "--models", "400x200MB"], "plan"),
+        (["--models", "1.2.3x5MB"], "plan-models"),
+        (["--models", "2x1.2.3MB"], "plan-models"),
+        (["--models", ",x5MB"], "plan-models"),
         (["--requests", "1/s,2/s"], "plan-requests"),
     ],
 )
@@ -333,6 +377,34 @@ def test_bad_input_is_one_error(
 ) -> None:
     found = planned(capsys, *arguments)
     assert [each["rule"] for each in found["error"]] == [rule]
+
+
+@pytest.mark.parametrize("option", ["--waiting=5", "--waiting=101%", "--pin=-1", "--pin=x"])
+def test_a_share_is_at_most_all(option: str) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([*NUMBERS, option])
+
+
+def test_a_trace_of_a_plan_may_have_a_week(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "trace.csv").write_text(f"seconds,model\n1,1\n{6 * 86_400},2\n")
+    given = ["--models", "2x50MB", "--trace", str(tmp_path / "trace.csv"), "--waiting", "100%"]
+    assert cli.main(["plan", *given, "--types", "ml.g5.xlarge"]) == 0
+    assert "2 requests to 2 models in 144.0 h" in capsys.readouterr().out
+
+
+@pytest.mark.story
+def test_the_page_has_the_answer_to_its_first_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "plan.md").read_text()
+    command = re.findall(r"```console\n(.*)\n", page)[0]
+    monkeypatch.setenv("COLUMNS", "100")
+    assert cli.main(command.split()[1:]) == 0
+    said = capsys.readouterr().out.splitlines()
+    shown = [
+        line for block in re.findall(r"```text\n(.*?)```", page, re.DOTALL) for line in block.splitlines()
+    ]
+    assert [line for line in shown if line not in said] == []
 
 
 def test_requests_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 import pytest
@@ -13,7 +15,16 @@ from embedded_aws import EmbeddedAws
 from embedded_aws.clock import Clock, connect, current
 from embedded_aws.moto_gaps import close_gaps
 
-__all__ = ["Clock", "aws_fixture", "clock_is", "event_matches", "matcher", "open_server", "set_quotas"]
+__all__ = [
+    "Clock",
+    "Hands",
+    "aws_fixture",
+    "clock_is",
+    "event_matches",
+    "matcher",
+    "open_server",
+    "set_quotas",
+]
 
 
 def aws_fixture(
@@ -29,6 +40,31 @@ def aws_fixture(
             yield opened
 
     return aws
+
+
+class Hands:
+    """A clock that a test moves, at which changes are immediate. It begins some seconds after an hour."""
+
+    speed, pace = math.inf, 60
+
+    def __init__(self, *, requests: int = 1, after: float = 0.0) -> None:
+        self.requests = requests
+        self.seconds = math.ceil(time.time() / 3600) * 3600.0 + after
+
+    def time(self) -> float:
+        return self.seconds
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.seconds, tz=timezone.utc)
+
+    def here(self, _seconds: float) -> float:
+        return 0.0
+
+    def wait(self, _seconds: float) -> None:
+        """Pass no time."""
+
+    def every(self, seconds: float) -> float:
+        return seconds
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from triton_models.cli.options import (
     add_portable,
     add_repository,
     count,
+    count_or_share,
     duration,
     not_negative,
     popularity,
@@ -252,7 +253,7 @@ def plan(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--p99", type=duration, metavar="TIME", help="the largest 99th percentile")
     parser.add_argument(
-        "--pin", type=share, default=0.0, metavar="N|SHARE", help="keep the most popular models loaded"
+        "--pin", type=count_or_share, default=0, metavar="N|SHARE", help="keep the most popular models loaded"
     )
     parser.add_argument(
         "--types",
@@ -270,7 +271,7 @@ def plan(parser: argparse.ArgumentParser) -> None:
         help="write the settings of the cheapest fleet into a cdk.json",
     )
     add_account(parser)
-    parser.set_defaults(run="triton_models.plan.command")
+    parser.set_defaults(run="triton_models.plan.command", extra="plan")
 
 
 def load(parser: argparse.ArgumentParser) -> None:

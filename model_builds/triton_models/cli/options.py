@@ -95,13 +95,23 @@ def times(text: str) -> tuple[float, float]:
 
 
 def share(text: str) -> float:
-    """Parse a share such as 1% or 0.01; a number above 1 stays as it is.
+    """Parse a share such as 1% or 0.01.
+
+    Raises:
+        argparse.ArgumentTypeError: The string is anything else, or more than all.
+    """
+    most = 100.0 if text.strip().endswith("%") else 1.0
+    number = text.strip().removesuffix("%")
+    return _number(number, "a share such as 1% or 0.01", accepts=lambda each: 0 <= each <= most) / most
+
+
+def count_or_share(text: str) -> int | float:
+    """Parse an integer, or a share such as 20%.
 
     Raises:
         argparse.ArgumentTypeError: The string is anything else.
     """
-    number = not_negative(text.strip().removesuffix("%"))
-    return number / 100 if text.strip().endswith("%") else number
+    return int(text) if text.isdecimal() and text.isascii() else share(text)
 
 
 def popularity(text: str) -> float:

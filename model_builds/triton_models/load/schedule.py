@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,9 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 TRACE = Check(id="load-trace", source=FROM_ARGUMENTS)
 TRAFFIC = Check(id="load-traffic", source=FROM_ARGUMENTS)
 
-_MOST = 50_000_000
+MOST = 50_000_000
+"""The most requests that are kept in memory."""
+
 _DAY_S = 86_400.0
 
 
@@ -92,11 +95,11 @@ def scheduled(traffic: Traffic, models: Sequence[str], *, seed: int) -> Schedule
     import numpy as np
 
     count = sum(traffic.rates) * traffic.seconds
-    if not 1 <= count <= _MOST:
+    if not 1 <= count <= MOST:
         raise TRAFFIC.error(
             what=f"the traffic has {count:.3g} requests",
             where="--rate and --for",
-            fix=f"ask for 1 to {_MOST:,}",
+            fix=f"ask for 1 to {MOST:,}",
         )
     chance = np.random.default_rng(seed)
     weights = np.arange(1, len(models) + 1, dtype=float) ** -traffic.popularity
@@ -167,11 +170,11 @@ def _present(at: Array, traffic: Traffic, chance: np.random.Generator) -> Array:
     return moved
 
 
-def read(path: Path, models: Sequence[str]) -> Schedule:
+def read(path: Path, models: Sequence[str], *, most: int = MOST, longest_s: float = _DAY_S) -> Schedule:
     """Read a trace: a CSV file with the columns `seconds`, in order, and `model`, a name or a number from 1.
 
     Raises:
-        FleetError: It is not such a file.
+        FleetError: It is not such a file, or has more requests, or later ones.
     """
     if not path.is_file():
         raise TRACE.error(what="there is no such file", where=str(path), fix="name a trace, seconds,model")
@@ -180,17 +183,21 @@ def read(path: Path, models: Sequence[str]) -> Schedule:
     with path.open(newline="") as file:
         rows = csv.DictReader(file)
         try:
-            found = list(_rows(rows, known, where=lambda: f"{path}, line {rows.line_num}"))
+            timed = _rows(rows, known, longest_s, where=lambda: f"{path}, line {rows.line_num}")
+            found = list(itertools.islice(timed, most + 1))
         except (UnicodeError, csv.Error) as error:
             where, fix = f"{path}, line {rows.line_num + 1}", "write it as CSV in UTF-8"
             raise TRACE.error(what=str(error), where=where, fix=fix) from None
     if not found:
         raise TRACE.error(what="the trace has no requests", where=str(path), fix="add rows: seconds,model")
+    if len(found) > most:
+        fix = "send a part of it"
+        raise TRACE.error(what=f"the trace has more than {most:,} requests", where=str(path), fix=fix)
     return Schedule.of(found, models)
 
 
 def _rows(
-    rows: csv.DictReader[str], known: Mapping[str, int], *, where: Callable[[], str]
+    rows: csv.DictReader[str], known: Mapping[str, int], longest_s: float, *, where: Callable[[], str]
 ) -> Iterator[tuple[float, int]]:
     before = 0.0
     for row in rows:
@@ -199,9 +206,11 @@ def _rows(
         except (KeyError, TypeError, ValueError, AttributeError):
             fix = "give two columns, seconds,model"
             raise TRACE.error(what="there are no seconds and no model", where=where(), fix=fix) from None
-        if not before <= at <= _DAY_S:
+        if not before <= at <= longest_s:
+            days = longest_s / _DAY_S
+            limit = "a day" if days == 1 else f"{days:g} days"
             raise TRACE.error(
-                what=f"{at:g} s is out of order" if at < before else f"{at:g} s is longer than a day",
+                what=f"{at:g} s is out of order" if at < before else f"{at:g} s is longer than {limit}",
                 where=where(),
                 fix="sort the rows by seconds, which count from the beginning",
             )

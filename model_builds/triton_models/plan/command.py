@@ -21,19 +21,21 @@ from triton_models.plan.traffic import REQUESTS, Recorded, Steady, Traffic, read
 ARGUMENTS = Check(id="plan-arguments", source=FROM_ARGUMENTS)
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_ALIKE = re.compile(r"([0-9,]+) ?x ?([0-9.]+) ?([KMG]i?B)")
+_ALIKE = re.compile(r"(\d[\d,]{0,11}) ?x ?(\d{1,12}(?:\.\d{1,6})?) ?([KMG]i?B)", re.ASCII)
 _MOST_MODELS = 20_000
 
 # The length of random requests, unless one is given: as many as say enough, but an hour, and a day at most.
 _ENOUGH = 2_000_000
 _HOUR_S, _DAY_S = 3600.0, 86_400.0
+_LONGEST_S = 31 * _DAY_S
 
 
 def run(arguments: argparse.Namespace) -> PlanResult:
     """Run `fleet plan --models NxSIZE|DIR` with `--requests` or `--trace`."""
     models = _models(arguments)
     traffic = _traffic(arguments, models)
-    offered = offers(arguments.types, backends=[arguments.backend], usd_per_hour=arguments.price)
+    backends = frozenset().union(*(each.backends for each in models))
+    offered = offers(arguments.types, backends=backends, usd_per_hour=arguments.price)
     limits = Limits(waiting=arguments.waiting, p99_s=arguments.p99)
     progress("The first plan on a machine takes some seconds longer: the simulation is compiled.")
     plan = Planner(models, traffic, limits).plan(offered, pinned=_pinned(arguments, models))
@@ -55,13 +57,12 @@ def _models(arguments: argparse.Namespace) -> Sequence[Profile]:
 
 
 def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffic:
+    names = [each.name for each in models]
     if arguments.trace is not None:
-        return Recorded(schedule=read(arguments.trace, [each.name for each in models]))
+        return Recorded(schedule=read(arguments.trace, names, longest_s=_LONGEST_S))
     if arguments.counts is not None:
-        names = [each.name for each in models]
         return Recorded(schedule=read_counts(arguments.counts, names, seed=arguments.seed))
     if arguments.from_logs is not None:
-        names = [each.name for each in models]
         named = _ALIKE.fullmatch(arguments.models) is None
         return Recorded(schedule=read_logs(arguments.from_logs, names, days=arguments.days, named=named))
     if arguments.requests is None:
@@ -81,8 +82,8 @@ def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffi
 
 
 def _pinned(arguments: argparse.Namespace, models: Sequence[Profile]) -> int:
-    pin: float = arguments.pin
-    count = math.floor(pin * len(models)) if pin < 1 else int(pin)
+    pin: int | float = arguments.pin
+    count = pin if isinstance(pin, int) else math.floor(pin * len(models))
     if count <= len(models):
         return count
     raise ARGUMENTS.error(

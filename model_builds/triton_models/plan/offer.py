@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
-from triton_models.facts.cost import HOURS_PER_MONTH, PRICES, Price
+from triton_models.facts.cost import PRICES, Price
 from triton_models.facts.gpu_memory import BACKENDS, SERVER_MIB, default_pool_mib
-from triton_models.facts.instances import INSTANCE_TYPES, Gpu, InstanceType, instance_type
+from triton_models.facts.instances import INSTANCE_TYPES, InstanceType, instance_type
 from triton_models.plan.profile import MIB, Range
 
 OFFER = Check(id="plan-types", source=FROM_ARGUMENTS)
 
 _GB = 10**9
+_VOLUME_GB = 30  # of types without local NVMe: a guess
 
 STARTS_S = (720.0, 900.0)
 """Seconds until the first and the last instance that scaling adds serve, with an image of 2025 or later: as
@@ -32,68 +33,52 @@ class Offer:
     """An instance type.
 
     Attributes:
-        memory: Bytes for models on each GPU, besides the server and the libraries of a backend.
+        memory: Bytes for models on each GPU, besides the server and the libraries of the backends.
         disk: Bytes for copies of models.
     """
 
     type: InstanceType
-    gpu: Gpu
     price: Price
     memory: float
     disk: float
 
-    @property
-    def usd_per_month(self) -> float:
-        """The price of an instance."""
-        return self.price.usd_per_hour * HOURS_PER_MONTH
-
 
 def offers(
-    names: Sequence[str] | None, *, backends: Sequence[str], usd_per_hour: float | None
+    names: Sequence[str] | None, *, backends: Collection[str], usd_per_hour: float | None
 ) -> Sequence[Offer]:
     """Return the instance types with GPUs that AWS documents for multi-model endpoints, or those of names.
 
     Args:
         names: The instance types.
         backends: The backends of the models: the first model of each brings its libraries.
-        usd_per_hour: The price of the only name, instead of the known one.
+        usd_per_hour: The price of the only type, instead of the known one.
 
     Raises:
         FleetError: A type is unknown, has no GPU, or no price is known.
     """
+    documented = [each.name for each in INSTANCE_TYPES.values() if each.multi_model_documented and each.gpu]
     if names is None:
-        documented = [each for each in INSTANCE_TYPES.values() if each.multi_model_documented and each.gpu]
-        return [_offer(each, PRICES[each.name], backends) for each in documented if each.name in PRICES]
+        names = [each for each in documented if each in PRICES]
     if usd_per_hour is not None and len(names) > 1:
         fix = "name one type"
         raise OFFER.error(what="one price for several types", where="--price", fix=fix)
-    found = []
-    for name in names:
-        about = instance_type(name)
-        if about.gpu is None:
-            known = [
-                each.name for each in INSTANCE_TYPES.values() if each.multi_model_documented and each.gpu
-            ]
-            fix = did_you_mean(name, known, otherwise=f"name one of {', '.join(known)}")
-            raise OFFER.error(what=f"{name} has no GPU", where="--types", fix=fix)
-        price = PRICES.get(name)
-        if usd_per_hour is not None:
-            price = Price(usd_per_hour=usd_per_hour, source="given")
-        if price is None:
-            fix = "give its price per hour with --price USD"
-            raise OFFER.error(what=f"no price of {name} is known", where="--types", fix=fix)
-        found.append(_offer(about, price, backends))
-    return found
+    given = None if usd_per_hour is None else Price(usd_per_hour=usd_per_hour, source="given")
+    return [_offer(name, given or PRICES.get(name), backends, documented) for name in names]
 
 
-def _offer(about: InstanceType, price: Price, backends: Sequence[str]) -> Offer:
-    assert about.gpu is not None  # noqa: S101  its caller looked
-    libraries = max((BACKENDS[each].first for each in backends if each in BACKENDS), default=0)
+def _offer(name: str, price: Price | None, backends: Collection[str], documented: Sequence[str]) -> Offer:
+    about = instance_type(name)
+    if about.gpu is None:
+        fix = did_you_mean(name, documented, otherwise=f"name one of {', '.join(documented)}")
+        raise OFFER.error(what=f"{name} has no GPU", where="--types", fix=fix)
+    if price is None:
+        fix = "give its price per hour with --price USD"
+        raise OFFER.error(what=f"no price of {name} is known", where="--types", fix=fix)
+    libraries = sum(BACKENDS[each].first for each in backends if each in BACKENDS)
     taken = SERVER_MIB + default_pool_mib(about.gpu) + libraries
     return Offer(
         type=about,
-        gpu=about.gpu,
         price=price,
         memory=float((about.gpu.memory_mib - taken) * MIB),
-        disk=float(about.nvme_gb or 30) * _GB,
+        disk=float(about.nvme_gb or _VOLUME_GB) * _GB,
     )

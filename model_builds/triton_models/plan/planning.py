@@ -18,20 +18,13 @@ from triton_models.plan import policy
 from triton_models.plan.compiled import ASKED, BUCKETS_PER_OCTAVE, SMALLEST_S, WAITED, Array
 from triton_models.plan.offer import FIRST_LOAD_S, OVERHEAD_S, STARTS_S, Offer
 from triton_models.plan.profile import LEAST, LIKELY, MIB, MOST, Profile
-from triton_models.plan.simulation import (
-    MINUTE_S,
-    Endpoint,
-    Minute,
-    Models,
-    OverloadedError,
-    Simulation,
-    Tracking,
-)
+from triton_models.plan.simulation import MINUTE_S, Endpoint, Models, OverloadedError, Simulation, Tracking
 from triton_models.plan.traffic import Traffic, waiting_by_mean_rates
 
 PLAN = Check(id="plan", source=FROM_ARGUMENTS)
 
 _MOST_INSTANCES = 64
+# Neither is documented: guesses, of which the first one is turned around.
 _LOADS_AT_ONCE = 4
 _UNLOAD_S = 0.1
 _FULL = 0.95
@@ -118,7 +111,6 @@ class Outcome:
     gave_up: bool = False
     cause: str = ""
     by_model: Array | None = field(default=None, repr=False, compare=False)
-    minutes: Sequence[Minute] = field(default=(), repr=False, compare=False)
 
     def meets(self, limits: Limits) -> bool:
         """Return whether it meets the limits."""
@@ -147,7 +139,7 @@ class Plan:
     Attributes:
         best: None if no fleet meets the limits.
         others: The cheapest fleet of each other type, also of those where none meets the limits.
-        fewer: The best fleet with one instance less; None if it has one.
+        fewer: The best fleet with one instance fewer; None if it has one.
         pinned: The cheapest fleet with a fifth of the models pinned; None if they fit on no type, or the
             plan has pinned models.
         doubts: What the best fleet rests on.
@@ -166,11 +158,7 @@ class Plan:
 
 
 class Planner:
-    """Simulates fleets for some models and requests.
-
-    Raises:
-        FleetError: A model fits on none of the offered types.
-    """
+    """Simulates fleets for some models and requests."""
 
     def __init__(self, models: Sequence[Profile], traffic: Traffic, limits: Limits) -> None:
         self._models, self._traffic, self._limits = models, traffic, limits
@@ -184,12 +172,13 @@ class Planner:
         Args:
             offers: The instance types.
             pinned: The number of models to pin, the most popular ones.
+
+        Raises:
+            FleetError: A model, or those that are pinned, fit on none of the types.
         """
-        fitting = [each for each in offers if self._fits(each, pinned=pinned)]
-        if not fitting:
+        found = self._cheapest_of_each(offers, pinned)
+        if not found:
             self._refuse(offers, pinned)
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            found = list(threads.map(lambda offer: self.cheapest(offer, pinned=pinned), fitting))
         found.sort(key=lambda each: (not each.meets(self._limits), each.usd_per_month, each.waiting))
         plan = Plan(
             traffic=str(self._traffic),
@@ -200,15 +189,18 @@ class Planner:
         )
         return plan if plan.best is None else self._around(plan, plan.best, offers)
 
+    def _cheapest_of_each(self, offers: Sequence[Offer], pinned: int) -> list[Outcome]:
+        """Return the cheapest fleet of each type on which the models fit."""
+        fitting = [each for each in offers if self._fits(each, pinned=pinned)]
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            return list(threads.map(lambda offer: self.cheapest(offer, pinned=pinned), fitting))
+
     def _around(self, plan: Plan, best: Outcome, offers: Sequence[Offer]) -> Plan:
         """Add what stands next to the best fleet, and what it rests on."""
         fleet, fifth = best.fleet, len(self._models) // _FIFTH
         sizes = [each.memory.values[LIKELY] for each in self._models]
         fewer = replace(fleet, least=max(1, fleet.least - 1), most=max(1, fleet.most - 1))
-        pinned = []
-        if fifth and not fleet.pinned:
-            fitting = [each for each in offers if self._fits(each, pinned=fifth)]
-            pinned = [self.cheapest(each, pinned=fifth) for each in fitting]
+        pinned = self._cheapest_of_each(offers, fifth) if fifth and not fleet.pinned else []
         return replace(
             plan,
             fewer=self.simulate(fewer) if fleet.most > 1 else None,
@@ -365,7 +357,6 @@ class Planner:
             most_instances=max((each.instances for each in simulation.minutes), default=fleet.least),
             gave_up=gave_up,
             by_model=found.copy(),
-            minutes=simulation.minutes,
         )
 
     def _endpoint(self, fleet: Fleet, assumed: Assumed) -> Endpoint:

@@ -41,6 +41,7 @@ class Profile:
 
     Attributes:
         name: The model's name.
+        backends: Those that it needs, each of which brings its libraries once.
         disk: The bytes of its files.
         memory: The bytes that it takes on a GPU, besides what is there for all models.
         fetch_s: Seconds of download and unpacking.
@@ -49,6 +50,7 @@ class Profile:
     """
 
     name: str
+    backends: frozenset[str]
     disk: float
     memory: Range
     fetch_s: Range
@@ -89,14 +91,19 @@ ON_RECORD = {
         load_s=(0.4, 0.9, 2.0),
         source=_RECORD,
     ),
-    # A forest takes a part of the server's pool, and a model in Python what it takes: it has to declare it.
+    # A forest takes a part of the server's pool.
     "fil": Backend(
         memory_mib=(0, 0, 0), row_mib=(0, 0, 0), load_s=(0.05, 0.1, 1.0), source="the size of its file"
+    ),
+    # What the code and the pipeline take is theirs: they have to declare it.
+    "dali": Backend(
+        memory_mib=(0, 200, 1500), row_mib=(0, 0, 0), load_s=(0.1, 0.5, 2.0), source="no record, a guess"
     ),
     "python": Backend(
         memory_mib=(0, 20, 1000), row_mib=(0, 0, 0), load_s=(0.5, 2.0, 10.0), source="no record, a guess"
     ),
-    "": Backend(memory_mib=(0, 0, 0), row_mib=(0, 0, 0), load_s=(0, 0, 0), source="it has no files"),
+    # Ensembles, and models on CPUs.
+    "": Backend(memory_mib=(0, 0, 0), row_mib=(0, 0, 0), load_s=(0, 0, 0), source="none of a GPU"),
     # None is on record; its libraries are PyTorch's.
     "onnxruntime": Backend(
         memory_mib=(20, 60, 400), row_mib=(0, 0, 0), load_s=(0.1, 0.4, 2.0), source="no record, a guess"
@@ -105,8 +112,7 @@ ON_RECORD = {
 """The backends whose models can be estimated, by name."""
 
 _NO_GPU = ""
-# The platforms of configurations, and what has no weights of its own.
-_NAMES = {"onnxruntime": "onnxruntime", "ensemble": "", "dali": "", "identity": "", "openvino": ""}
+_WITHOUT_GPU = ("ensemble", "identity", "openvino")
 
 # A 46.6 MB TorchScript model takes 0.80 s in all, one of 499 MB 7.24 s, and a 29.2 MB plan 1.27 s.
 _FETCH_BYTES_PER_S = (150 * MB, 75 * MB, 30 * MB)
@@ -126,10 +132,11 @@ def estimated(
     about = ON_RECORD.get(backend)
     if about is None:
         known = [each for each in ON_RECORD if each]
+        otherwise = f"name one of {', '.join(known)}, or declare {GPU_MEMORY}"
         raise PROFILE.error(
             what=f"nothing is on record about the memory of models of the backend {backend!r}",
             where=f"model {name!r}",
-            fix=did_you_mean(backend, known, otherwise=f"name one of {', '.join(known)}"),
+            fix=did_you_mean(backend, known, otherwise=otherwise),
         )
 
     def ranged(value: Callable[[int], float]) -> Range:
@@ -138,6 +145,7 @@ def estimated(
     memory, row = about.memory_mib, about.row_mib
     return Profile(
         name=name,
+        backends=frozenset({backend}),
         disk=size,
         memory=ranged(lambda end: size + (memory[end] + row[end] * rows) * MIB),
         fetch_s=ranged(lambda end: size / _FETCH_BYTES_PER_S[end]),
@@ -178,33 +186,51 @@ def of_folder(path: Path, *, busy_s: float | None = None) -> Sequence[Profile]:
 
 def _of_layout(layout: Layout, busy_s: float | None) -> Profile:
     """Estimate a model as the sum of those that it consists of."""
-    parts = []
-    for place in [each for each in layout.texts if Path(each).name == CONFIG_FILE]:
-        config = parse_config(text_of(layout.texts[place]), where=layout.place(place))
-        folder = place.removesuffix(CONFIG_FILE)
-        size = sum(size for each, size in layout.files.items() if each.startswith(folder))
-        parts.append(_of_config(layout.model, config, size=size, busy_s=busy_s))
-    memory = [each.memory for each in parts]
+    places = [each for each in layout.texts if Path(each).name == CONFIG_FILE]
+    parts = [_of_config(layout, each, busy_s) for each in places]
     disk = float(sum(layout.files.values()))
-    whole = estimated(layout.model, size=disk, backend=_NO_GPU, busy_s=busy_s)
-    return Profile(
-        name=layout.model,
-        disk=disk,
-        memory=_sum(memory),
-        fetch_s=whole.fetch_s,
+    together = estimated(layout.model, size=disk, backend=_NO_GPU, busy_s=busy_s)
+    return replace(
+        together,
+        backends=frozenset().union(*(each.backends for each in parts)),
+        memory=_sum([each.memory for each in parts]),
         load_s=_sum([each.load_s for each in parts]),
-        busy_s=whole.busy_s,
     )
 
 
-def _of_config(name: str, config: Any, *, size: int, busy_s: float | None) -> Profile:
+def _of_config(layout: Layout, place: str, busy_s: float | None) -> Profile:
+    """Estimate the model of a configuration: its instances on a GPU take its memory each."""
+    where = layout.place(place)
+    config = parse_config(text_of(layout.texts[place]), where=where)
+    folder = place.removesuffix(CONFIG_FILE)
+    size = sum(size for each, size in layout.files.items() if each.startswith(folder))
     backend = config.backend or config.platform.partition("_")[0]
+    groups = config.instance_group
+    instances = sum(max(1, each.count) for each in groups if each.kind != each.KIND_CPU) if groups else 1
+    declared = _declared_mib(config, where)
+    if backend in _WITHOUT_GPU or not instances or (declared is not None and backend not in ON_RECORD):
+        backend = _NO_GPU
     rows = max(1, config.max_batch_size)
-    found = estimated(name, size=size, backend=_NAMES.get(backend, backend), rows=rows, busy_s=busy_s)
-    if GPU_MEMORY in config.parameters:
-        declared = float(config.parameters[GPU_MEMORY].string_value) * MIB
-        return replace(found, memory=Range.measured(declared, f"{GPU_MEMORY} of its configuration"))
-    return found
+    found = estimated(layout.model, size=size, backend=backend, rows=rows, busy_s=busy_s)
+    if declared is not None:
+        memory = Range.measured(declared * MIB, f"{GPU_MEMORY} of its configuration")
+    elif backend == _NO_GPU:
+        memory = Range.measured(0.0, found.memory.source)
+    else:
+        memory = found.memory
+    least, likely, most = (each * max(1, instances) for each in memory.values)
+    return replace(found, memory=Range(values=(least, likely, most), source=memory.source))
+
+
+def _declared_mib(config: Any, where: str) -> float | None:
+    """Return the memory that a configuration declares for an instance; None if it declares none."""
+    if GPU_MEMORY not in config.parameters:
+        return None
+    text = config.parameters[GPU_MEMORY].string_value
+    if text.isdecimal():
+        return float(text)
+    fix = "give an integer of MiB"
+    raise PROFILE.error(what=f"{GPU_MEMORY} is {text!r}", where=where, fix=fix)
 
 
 def _sum(ranges: Sequence[Range]) -> Range:

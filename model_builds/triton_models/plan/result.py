@@ -105,11 +105,14 @@ class PlanResult:
         each = sum(model.memory.values[LIKELY] for model in plan.models) / len(plan.models)
         held = int(offer.memory / each)
         room = f"An {offer.type.name} has room for {held:,} of these models ({offer.memory / MIB:,.0f} MiB)"
-        if held * best.fleet.most >= len(plan.models):
-            yield f"{room}: all {len(plan.models):,} are loaded."
+        if not best.unloads:
+            yield f"{room}: all that are asked are loaded."
         else:
             together = held * best.fleet.most
             yield f"{room}, and all instances together for {together:,} of {len(plan.models):,}."
+        price = offer.price
+        origin = ", ".join(each for each in (price.region, price.source, price.dated) if each)
+        yield f"Its price is {price.usd_per_hour:g} USD per hour ({origin})."
         limit = "GPU time" if best.busy > _FULL else "GPU memory"
         yield f"The limit is {limit}: the GPUs are busy {best.busy:.0%} of the time."
         if plan.pinned is None and not best.fleet.pinned and len(plan.models) >= _MOST_LISTED:
@@ -160,6 +163,7 @@ def _as_dict(found: Outcome | None) -> dict[str, Any] | None:
         "min_capacity": found.fleet.least,
         "max_capacity": found.fleet.most,
         "pinned": found.fleet.pinned,
+        "usd_per_hour": found.fleet.offer.price.usd_per_hour,
         "usd_per_month": round(found.usd_per_month, 2) if not found.cause else None,
         "waiting": found.waiting,
         "p50_s": found.p50_s if not found.cause else None,

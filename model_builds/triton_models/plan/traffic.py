@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.load.schedule import Schedule
+from triton_models.load.schedule import MOST, Schedule
 from triton_models.plan.compiled import Array
 
 REQUESTS = Check(id="plan-requests", source=FROM_ARGUMENTS)
@@ -180,7 +180,7 @@ def read_counts(path: Path, models: Sequence[str], *, seed: int) -> Schedule:
         minutes = [index for index, title in enumerate(next(rows, ())) if title[:1].isdecimal()]
         try:
             counts = np.array([[int(row[index]) for index in minutes] for row in rows], np.int64)
-        except (ValueError, IndexError, UnicodeError) as error:
+        except (ValueError, IndexError, OverflowError, csv.Error) as error:
             where, fix = f"{path}, line {rows.line_num}", "give a number of requests for each minute"
             raise REQUESTS.error(what=str(error), where=where, fix=fix) from None
     if not counts.size or counts.min() < 0 or not counts.sum():
@@ -189,6 +189,9 @@ def read_counts(path: Path, models: Sequence[str], *, seed: int) -> Schedule:
             where=str(path),
             fix="add rows of requests per minute",
         )
+    if counts.sum(dtype=float) > MOST:
+        what, fix = f"there are more than {MOST:,} requests", "give fewer minutes"
+        raise REQUESTS.error(what=what, where=str(path), fix=fix)
     if len(counts) > len(models):
         what = f"there are {len(counts):,} rows, and {len(models):,} models"
         raise REQUESTS.error(what=what, where=str(path), fix="give as many models with --models")

@@ -34,6 +34,7 @@ from triton_rehearsal.scenario.scenario import Fault, Scenario, requests, target
 WRONG = "wrong answer"
 """The kind of a request whose answer is not the model's."""
 
+_NO_KIND = -2
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 _UNAVAILABLE = 503
 _INPUT, _OUTPUT = "X", "Y"
@@ -57,9 +58,8 @@ class Observed:
     instances: Sequence[tuple[float, int]]  # at the start and after each change, with the seconds since then
     instances_at_end: int  # after the last request, without those that only end their work
     alarms: Mapping[str, int]  # of the endpoint, without its name, and how often each fired
-    last: Mapping[int, str] = field(
-        default_factory=dict
-    )  # the error of one more request to each model, or ""
+    # The error of one more request to each model, or "".
+    last: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def seconds(self) -> Array:
@@ -69,7 +69,9 @@ class Observed:
     @property
     def wrong(self) -> Array:
         """Whether each request has a wrong answer."""
-        return np.array([kind > 0 and self.run.kinds[kind - 1] == WRONG for kind in self.run.kind], bool)
+        kinds = self.run.kinds
+        wrong: Array = self.run.kind == (kinds.index(WRONG) + 1 if WRONG in kinds else _NO_KIND)
+        return wrong
 
     @property
     def answered(self) -> Array:

@@ -15,7 +15,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.suggest import did_you_mean
 from triton_models.load import schedule
-from triton_rehearsal.scenario.scenario import MOST_MODELS, Expected, Fault, Scenario, Stream
+from triton_rehearsal.scenario.scenario import MOST_MODELS, MOST_REQUESTS, Expected, Fault, Scenario, Stream
 
 SCENARIO = Check(id="scenario", source=FROM_ARGUMENTS)
 
@@ -99,7 +99,7 @@ def parse(text: str, *, name: str, where: str, folder: Path) -> Scenario:
         what = " ".join(str(error).split())
         raise SCENARIO.error(what=what, where=where, fix="write it as YAML") from None
     if isinstance(given, dict) and "trace" in given:
-        found = schedule.read(folder / str(given["trace"]), _NUMBERS)
+        found = schedule.read(folder / str(given["trace"]), _NUMBERS, most=MOST_REQUESTS)
         given["trace"] = list(zip(found.at.tolist(), (found.model + 1).tolist(), strict=True))
     try:
         return Scenario.model_validate(given).named(name)

@@ -63,12 +63,13 @@ class ScenarioResult:
         """Return the result of what happened."""
         names = [target_of(number) for number in range(1, scenario.models + 1)]
         asked = observed.run.schedule.model
+        times = np.where(observed.answered, observed.seconds, np.nan)
         return cls(
             scenario=scenario,
             conditions=list(_conditions(scenario, observed)),
-            figures=_figures("all", observed, names, of_them=asked >= 0),
+            figures=_figures("all", observed, names, times),
             models=[
-                _figures(name, observed, [name], of_them=asked == index) for index, name in enumerate(names)
+                _figures(name, observed, [name], times[asked == index]) for index, name in enumerate(names)
             ],
             instances=observed.instances,
         )
@@ -131,13 +132,14 @@ def pace(scenario: Scenario) -> str:
     )
 
 
-def _figures(model: str, observed: Observed, targets: Sequence[str], *, of_them: Array) -> Figures:
-    times = Latencies.of(observed.seconds[of_them & observed.answered])
+def _figures(model: str, observed: Observed, targets: Sequence[str], seconds: Array) -> Figures:
+    """Return the figures of some requests, whose times are NaN without an answer."""
+    times = Latencies.of(seconds[~np.isnan(seconds)])
     cold = sum(observed.cold[target] for target in targets)
     invoked = cold + sum(observed.warm[target] for target in targets)
     return Figures(
         model=model,
-        requests=int(of_them.sum()),
+        requests=len(seconds),
         answered=times.count if times else 0,
         p50_s=round(times.p50, 3) if times else None,
         p99_s=round(times.p99, 3) if times else None,

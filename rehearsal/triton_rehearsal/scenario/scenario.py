@@ -25,11 +25,10 @@ from triton_rehearsal.aws import SPEED
 from triton_rehearsal.hosting.budget import read_size
 
 MOST_MODELS = 5000
+MOST_REQUESTS = 1_000_000
+"""All requests of a scenario are drawn before the first one is sent."""
 
 _DAY_S = 86_400.0
-
-# All requests of a scenario are drawn before the first one is sent.
-_MOST_REQUESTS = 1_000_000
 _PART_S = 6.0  # of the clock
 
 _RANGE = re.compile(r"(\d{1,12}(?:\.\d+)?)(?:\.\.(\d{1,12}(?:\.\d+)?))?", re.ASCII)
@@ -216,8 +215,8 @@ class Scenario(_Part):
     @model_validator(mode="after")
     def _has_requests(self) -> Scenario:
         wanted = len(self.trace) + sum(each.requests_per_second * each.seconds for each in self.traffic)
-        if not 0 < wanted <= _MOST_REQUESTS:
-            msg = f"traffic or a trace with up to {_MOST_REQUESTS} requests in all, not {wanted:.0f}"
+        if not 0 < wanted <= MOST_REQUESTS:
+            msg = f"traffic or a trace with up to {MOST_REQUESTS} requests in all, not {wanted:.0f}"
             raise ValueError(msg)
         return self
 
