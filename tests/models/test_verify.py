@@ -431,17 +431,6 @@ def test_the_tolerance_is_that_of_the_coarsest_precision_that_was_built_in(
         refusal(twice, near, keeping)
 
 
-def test_the_gpu_memory_that_a_model_took_is_measured(declarations, moody, keeping, tmp_path, monkeypatch):
-    used = f'echo . >> {tmp_path}/calls; echo "$(($(wc -l < {tmp_path}/calls) * 400)) MiB"'
-    program = tmp_path / "bin" / "nvidia-smi"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n{used}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    accuracy = verify(moody, in_a_mood(declarations), server=keeping)
-    assert accuracy.line() == "moody: fp32, 0 examples, 400 MiB of GPU memory; it loads, and was not compared"
-
-
 def test_without_a_reference_the_types_and_shapes_are_verified_and_the_line_says_so(
     declarations, moody, keeping
 ):
@@ -588,7 +577,6 @@ def test_the_command_as_json(declarations, moody, tmp_path, program, capsys):
         "largest": 0.0,
         "tolerance": 0,
         "output": "Y",
-        "gpu_memory_mb": None,
         "environment_not_loaded": "",
     }
     assert document["paths"][str(tmp_path / "none")]["problems"][0]["rule"] == "no-build"

@@ -20,7 +20,7 @@ def write(job):
 def examples():
     import numpy as np
 
-    return [Example(name="one", inputs={{"X": np.array([1.5], dtype=np.float32)}})]
+    return [Example(name="one", inputs={{"X": np.array({value}, dtype=np.float32)}})]
 
 def reference(inputs):
     return {{"Y": inputs["X"] * {factor}}}
@@ -34,7 +34,7 @@ BUILD = ModelDefinition(
             code="code.py",
             inputs=[Tensor("X", "FP32", [1])],
             outputs=[Tensor("Y", "FP32", [1])],
-            max_batch_size=0,
+            max_batch_size={rows},
             parameters={parameters!r},
         )
     ],
@@ -71,6 +71,7 @@ def declare(
     code: str = CODE,
     weights: str = "None",
     parameters: dict[str, int] | None = None,
+    rows: int = 0,
 ) -> Path:
     folder = models / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +80,14 @@ def declare(
     path = folder / "build.py"
     path.write_text(
         _DECLARATION.format(
-            name=name, top=top, body=indented, factor=factor, weights=weights, parameters=parameters or {}
+            name=name,
+            top=top,
+            body=indented,
+            factor=factor,
+            weights=weights,
+            parameters=parameters or {},
+            rows=rows,
+            value="[[1.5]]" if rows else "[1.5]",
         )
     )
     return path

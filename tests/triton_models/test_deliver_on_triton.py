@@ -10,6 +10,7 @@ import pytest
 
 from tests.triton_models.declared_models import CODE, declare
 from tests.triton_models.publishing_aws import client, consistent_manifest, new_repository, small_aws
+from triton_models.artifact.profile import LIKELY, MIB
 from triton_models.deliver.deliver import Delivery, deliver
 from triton_models.deliver.results import ModelResult
 from triton_models.repository.manifest import Manifest
@@ -43,12 +44,24 @@ class Delivered:
 def delivered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Delivered]:
     folder = tmp_path_factory.mktemp("delivered")
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setenv("PATH", f"{command.install(folder / 'bin')}:{os.environ['PATH']}")
+        (folder / "gpu").mkdir()
+        (folder / "gpu" / "nvidia-smi").write_text(
+            '#!/bin/sh\ncase "$1" in *memory*) echo 500 MiB;; *) echo Tesla T4, 535;; esac\n'
+        )
+        (folder / "gpu" / "nvidia-smi").chmod(0o755)
+        path = f"{command.install(folder / 'bin')}:{folder / 'gpu'}:{os.environ['PATH']}"
+        monkeypatch.setenv("PATH", path)
         yield Delivered(folder)
 
 
 def test_only_models_that_answer_as_their_source_does_are_published(delivered):
     assert sorted(delivered.manifest.models) == ["right-1", "right-2"]
+
+
+def test_what_a_model_took_of_the_gpu_is_in_the_manifest(delivered):
+    [artifact] = delivered.manifest.models["right-1"].artifacts.values()
+    assert artifact.profile.memory.source == "measured on Tesla T4, driver 535, Triton 2.51.0"
+    assert artifact.profile.host.values[LIKELY] > 10 * MIB
 
 
 def test_an_answer_outside_tolerance_is_reported_with_the_step_and_the_numbers(delivered):

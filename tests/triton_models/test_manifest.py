@@ -13,11 +13,13 @@ from tests.reported import reported
 from tests.triton_models.hostile_manifests import HOSTILE_VALUES, KEY, changed, places
 from tests.triton_models.publishing_aws import file_name, record_of
 from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.check.estimate import estimated
 from triton_models.repository.history import Artifacts, published
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
 from triton_models.repository.model_record import ARTIFACT_NAME
 from triton_models.repository.prune import expendable
 
+PROFILE = estimated("bad", size=93.5e6, backend="onnxruntime", rows=8)
 RECORD = ArtifactRecord(size=3, sha256="ab" * 32, build={"gpu": "A10G"})
 NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
@@ -79,6 +81,13 @@ def test_a_manifest_survives_writing_and_reading(entries, deleting) -> None:
     document = manifest.to_json().encode()
     assert Manifest.from_json(document) == manifest
     assert Manifest.by_line(document) == manifest
+
+
+def test_a_profile_survives_writing_and_reading() -> None:
+    name = file_name("bad", "1")
+    manifest = _with(Manifest(), name, record=record_of(name, build={}, profile=PROFILE))
+    again = Manifest.from_json(manifest.to_json())
+    assert again.models["bad"].artifacts[name].profile == PROFILE
 
 
 def test_the_document_has_the_documented_shape() -> None:
@@ -227,7 +236,7 @@ def _document() -> dict[str, Any]:
     target = ArtifactTarget.parse("sm86-trt10.13.3")
     build = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9", "plans": {"m": {"hardware": "x"}}}
     more = {"inputs": {"packages": "0"}, "request": "cd" * 32}
-    full = {"build": build, "plans": ("10.13.3.9",), **more}
+    full = {"build": build, "plans": ("10.13.3.9",), "profile": PROFILE, **more}
     for name, more in ((GOOD, {}), (OLDER, full), (BAD, full)):
         model = name.partition("-")[0]
         wanted = [Publication(model=model, artifact=name, record=record_of(name, **more), target=target)]

@@ -13,23 +13,31 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_models.artifact.layout import read_layout
+from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST, Profile, Range
 from triton_models.base.errors import FleetError
+from triton_models.check.estimate import alike, estimated, of_folder, of_layout
+from triton_models.check.fits import Fits
 from triton_models.cli import main as cli
 from triton_models.facts.gpu_memory import BACKENDS
-from triton_models.facts.instances import GPUS
+from triton_models.facts.instances import GPUS, instance_type
 from triton_models.load.schedule import Schedule
 from triton_models.plan.compiled import BUCKETS
 from triton_models.plan.offer import Offer, offers
 from triton_models.plan.planning import Fleet, Limits, Planner, percentiles
-from triton_models.plan.profile import LEAST, LIKELY, MIB, MOST, Range, alike, estimated, of_folder
 from triton_models.plan.simulation import Endpoint, Models, Simulation
 from triton_models.plan.traffic import Recorded, Steady, read_counts, waiting_by_mean_rates
+
+
+def busy(models: Sequence[Profile], seconds: float) -> Sequence[Profile]:
+    """Return models whose requests keep a GPU busy for so long."""
+    return [replace(each, busy_s=Range.measured(seconds, "given")) for each in models]
 
 
 def offer(name: str, *, gib: float | None = None, usd: float | None = None) -> Offer:
     """Return an instance type, with other memory or another price."""
     [found] = offers([name], backends=["pytorch"], usd_per_hour=usd)
-    return found if gib is None else replace(found, memory=gib * 2**30)
+    return found if gib is None else replace(found, room=replace(found.room, memory=gib * 2**30))
 
 
 # What took memory on real endpoints: model, MiB of weights, rows of the largest batch, and MiB of each copy.
@@ -131,9 +139,76 @@ def test_a_model_of_which_nothing_is_known_is_refused(tmp_path: Path, text: str)
     assert [each.rule for each in raised.value.problems] == ["plan-models"]
 
 
+PYTHON = """
+backend: "python"
+max_batch_size: 8
+input {name: "X" data_type: TYPE_FP32 dims: [256, 1024]}
+output {name: "Y" data_type: TYPE_FP32 dims: [1]}
+instance_group {kind: KIND_CPU}
+"""
+
+
+def model_folder(folder: Path, config: str, *, mib: int = 0) -> Path:
+    (folder / "m" / "1").mkdir(parents=True)
+    (folder / "m" / "config.pbtxt").write_text(config)
+    (folder / "m" / "1" / "model.bin").write_bytes(bytes(mib * MIB))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("config", "type_", "expected"),
+    [
+        # 10 MiB of weights, and 3, 4 or 25 for each of 16 rows, in 21,535 MiB.
+        ('backend: "tensorrt" max_batch_size: 16', "ml.g5.xlarge", ("memory", [52, 291, 371])),
+        # Two batches of a little more than 8 MiB, in 64.
+        (PYTHON, "ml.g5.xlarge", ("shared", [3, 3, 3])),
+        # A process takes at most 500 MiB of 28 GiB.
+        (f'backend: "python" {DECLARED}', "ml.g5.2xlarge", ("shared", [57, 64, 64])),
+    ],
+)
+def test_the_limit_of_a_type_is_what_is_used_up_first(
+    tmp_path: Path, config: str, type_: str, expected: tuple[str, list[int]]
+) -> None:
+    profile = of_layout(read_layout(model_folder(tmp_path, config, mib=10)))
+    room = offers([type_], backends=profile.backends, usd_per_hour=None)[0].room
+    found = Fits(type=instance_type(type_), room=room, profiles=[profile]).as_dict()["models"]
+    assert (found[profile.name]["limit"], found[profile.name]["copies"]) == expected
+
+
+def test_what_runs_on_the_cpu_takes_the_hosts_memory(tmp_path: Path) -> None:
+    found = of_layout(read_layout(model_folder(tmp_path, 'backend: "openvino"', mib=600)))
+    assert found.memory.values == (0, 0, 0)
+    assert found.host.values[LEAST] >= 600 * MIB
+
+
+def test_a_check_says_how_many_fit_and_refuses_what_does_not_fit_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = model_folder(tmp_path / "small", 'backend: "mine" ' + DECLARED)
+    large = model_folder(tmp_path / "large", 'backend: "mine" ' + DECLARED.replace("300", "30000"))
+    adds = ["--image-adds", "mine", "--fits", "ml.g5.xlarge"]
+    assert cli.main(["check", str(small), *adds]) == 0
+    assert "holds 73 such models; the limit is GPU memory" in capsys.readouterr().out
+    assert cli.main(["check", str(small), str(large), *adds, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [each["rule"] for each in found["paths"][str(large)]] == ["no-room"]
+    assert found["paths"][str(small)] == []
+    assert found["fits"]["together"]["share"] > 1
+
+
+def test_a_plan_counts_what_is_used_up_first() -> None:
+    [plain] = alike(1, size=50e6, backend="pytorch")
+    python = replace(plain, shared=Range.measured(2 * MIB, ""))
+    traffic = Steady(rate=20, seconds=2000, models=80, popularity=0.5)
+    one = offer("ml.g5.xlarge")
+    for each, most in ((plain, 0), (python, 80 - 32)):
+        found = Planner([each] * 80, traffic, Limits()).simulate(Fleet(offer=one, least=1, most=1))
+        assert (found.unloads > 0) == (most > 0)
+
+
 def test_each_backend_takes_the_memory_of_its_libraries_once() -> None:
     rooms = {
-        names: offers(["ml.g5.xlarge"], backends=names, usd_per_hour=None)[0].memory / MIB
+        names: offers(["ml.g5.xlarge"], backends=names, usd_per_hour=None)[0].room.memory / MIB
         for names in ((), ("pytorch",), ("pytorch", "tensorrt", "fil"))
     }
     first = {name: each.first for name, each in BACKENDS.items()}
@@ -166,7 +241,7 @@ def test_waits_by_mean_rates_are_those_of_a_simulation_with_steady_requests_and_
     one = offer("ml.g5.xlarge", gib=5)
     seen = Planner(models, traffic, Limits()).simulate(Fleet(offer=one, least=1, most=1)).waiting
     memory = [each.memory.values[LIKELY] for each in models]
-    assert waiting_by_mean_rates(traffic.rates(), memory, one.memory) == pytest.approx(seen, abs=0.015)
+    assert waiting_by_mean_rates(traffic.rates(), memory, one.room.memory) == pytest.approx(seen, abs=0.015)
 
 
 def test_tenants_that_come_and_go_wait_much_less_than_their_mean_rates_say() -> None:
@@ -177,7 +252,7 @@ def test_tenants_that_come_and_go_wait_much_less_than_their_mean_rates_say() -> 
     one = offer("ml.g5.xlarge", gib=1)
     found = Planner(models, traffic, Limits()).simulate(Fleet(offer=one, least=1, most=1))
     by_mean = waiting_by_mean_rates(
-        traffic.rates(), [each.memory.values[LIKELY] for each in models], one.memory
+        traffic.rates(), [each.memory.values[LIKELY] for each in models], one.room.memory
     )
     assert found.waiting < 0.002
     assert by_mean > 0.5
@@ -258,7 +333,7 @@ SMALL = [
 def test_the_cheapest_fleet_is_that_of_an_exhaustive_search(
     rate: float, size: float, popularity: float, waiting: float
 ) -> None:
-    models = alike(30, size=size, backend="pytorch", busy_s=0.02)
+    models = busy(alike(30, size=size, backend="pytorch"), 0.02)
     traffic = Steady(rate=rate, seconds=40_000 / rate, models=30, popularity=popularity)
     types = [offer("ml.g4dn.xlarge", gib=5), offer("ml.g5.xlarge", gib=9), offer("ml.g5.2xlarge", gib=14)]
     limits = Limits(waiting=waiting)
@@ -279,7 +354,7 @@ def test_traffic_with_a_peak_is_cheaper_with_scaling() -> None:
     quiet, peak = np.arange(0, 6 * 3600, 0.5), np.arange(6 * 3600, 8 * 3600, 0.02)
     at = np.concatenate([quiet, peak, np.arange(8 * 3600, 24 * 3600, 0.5)])
     schedule = Schedule(at=at, model=np.zeros(len(at), np.int32), models=("m",))
-    models = alike(1, size=100e6, backend="pytorch", busy_s=0.04)
+    models = busy(alike(1, size=100e6, backend="pytorch"), 0.04)
     best = (
         Planner(models, Recorded(schedule=schedule), Limits(waiting=0.05)).plan([offer("ml.g5.xlarge")]).best
     )
@@ -360,7 +435,7 @@ def test_what_is_given_is_not_doubted_and_a_fleet_that_cannot_keep_up_says_so(
         (["--models", "0x1MB"], "plan-models"),
         (["--models", "none"], "plan-models"),
         (["--models", "2x1MB", "--backend", "lisp"], "plan-models"),
-        (["--types", "ml.c5.xlarge"], "plan-types"),
+        (["--types", "ml.c5.xlarge"], "no-room"),
         (["--types", "ml.g5.xlarg"], "unknown-instance-type"),
         (["--types", "ml.p5.4xlarge"], "plan-types"),
         (["--types", "ml.g5.xlarge", "ml.g5.2xlarge", "--price", "2"], "plan-types"),

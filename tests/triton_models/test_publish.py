@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import hashlib
+import json
 import os
 import random
 from dataclasses import replace
@@ -29,6 +30,7 @@ from tests.triton_models.publishing_aws import (
 )
 from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.base.errors import FleetError
+from triton_models.cli.main import main
 from triton_models.repository import publish as publish_module
 from triton_models.repository.manifest import Repository
 from triton_models.repository.objects import Store
@@ -393,3 +395,19 @@ def test_the_same_object_from_a_faster_publisher_counts_as_there(
     )
 
     assert publish([resnet50], repository=repository, s3=s3).present == (resnet50.name,)
+
+
+def test_a_plan_reads_what_the_published_models_need(resnet50, minilm, repository, s3, capsys):
+    publish([resnet50, minilm], repository=repository, s3=s3)
+    given = ["plan", "--repository", repository, "--requests", "1/s", "--for", "10m", "--json"]
+    assert main([*given, "--types", "ml.g5.xlarge"]) == 0
+    assert json.loads(capsys.readouterr().out)["models"] == 2
+
+
+def test_a_plan_says_of_which_models_nothing_is_recorded(resnet50, repository, s3, capsys):
+    publish([resnet50], repository=repository, s3=s3)
+    document = json.loads(stored("manifest.json", repository, s3))
+    del document["models"]["resnet50"]["artifacts"][resnet50.name]["profile"]
+    write_manifest(repository, document, s3)
+    assert main(["plan", "--repository", repository, "--requests", "1/s"]) == 1
+    assert "nothing is recorded about resnet50" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _GRACE_SECONDS = 5.0
@@ -41,6 +42,26 @@ def _signal_group(group: int, number: signal.Signals) -> None:
     # The group may be gone, or hold only processes that are ending.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+def descendants(pid: int) -> set[int]:
+    """Return the running processes that a process has started, and those that they have, in any session."""
+    children: dict[int, list[int]] = {}
+    ended = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name, in parentheses, may contain any character.
+            state, parent, *_ = status.read_text().rpartition(")")[2].split()
+            child = int(status.parent.name)
+            children.setdefault(int(parent), []).append(child)
+            if state in "ZX":
+                ended.add(child)
+    found, look = set(), [pid]
+    while look:
+        below = children.get(look.pop(), [])
+        found.update(below)
+        look += below
+    return found - ended
 
 
 @contextlib.contextmanager

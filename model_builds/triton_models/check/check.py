@@ -26,8 +26,11 @@ from triton_models.check import (
     python,
     release,
 )
+from triton_models.check.estimate import of_layout
+from triton_models.check.fits import Fits, no_room, room_of
 from triton_models.check.subject import Findings, Subject, subject_of
 from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, CheckTarget, target
+from triton_models.facts.instances import instance_type
 
 OF_ARTIFACTS = (layout, python, ensemble, forests)
 OF_MODELS = (layout, configuration, parameters, release, python, networks, forests)
@@ -56,9 +59,14 @@ def check_path(path: Path, *, target: CheckTarget = MULTI_MODEL) -> list[Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """The outcome of `fleet check`: each path with its problems."""
+    """The outcome of `fleet check`: each path with its problems.
+
+    Attributes:
+        fits: How many of them an instance holds; None if it was not asked.
+    """
 
     problems: Mapping[str, tuple[Problem, ...]]
+    fits: Fits | None = None
 
     @property
     def exit_code(self) -> int:
@@ -72,6 +80,7 @@ class Checked:
             "paths": {
                 path: [problem.as_dict() for problem in found] for path, found in self.problems.items()
             },
+            **({"fits": self.fits.as_dict()} if self.fits else {}),
         }
 
     def lines(self) -> Iterator[str]:
@@ -82,6 +91,8 @@ class Checked:
             count = len(found)
             said = f"{count} problem{'s' * (count != 1)}" if found else "accepted"
             yield f"{one_line(path)}: {said}"
+        if self.fits is not None:
+            yield from self.fits.lines()
 
 
 def run(arguments: argparse.Namespace) -> Checked:
@@ -100,7 +111,17 @@ def run(arguments: argparse.Namespace) -> Checked:
     )
     ours = replace(asked, endpoint=MULTI_MODEL_ENDPOINT, auto_complete=arguments.auto_complete)
     paths: list[Path] = arguments.paths
-    return Checked(problems={str(path): tuple(_check_as_asked(path, asked, ours)) for path in paths})
+    found = {str(path): tuple(_check_as_asked(path, asked, ours)) for path in paths}
+    if arguments.fits is None or any(found.values()):
+        return Checked(problems=found)
+    about = instance_type(arguments.fits)
+    profiles = {str(path): of_layout(read_layout(path)) for path in paths}
+    backends = frozenset().union(*(each.backends for each in profiles.values()))
+    room = room_of(about, backends=backends, where="--fits")
+    return Checked(
+        problems={path: tuple(no_room(each, room, about)) for path, each in profiles.items()},
+        fits=Fits(type=about, room=room, profiles=tuple(profiles.values())),
+    )
 
 
 def _check_as_asked(path: Path, asked: CheckTarget, ours: CheckTarget) -> list[Problem]:

@@ -94,8 +94,8 @@ def check_artifact(report: Findings, subject: Subject) -> None:
     if subject.target.endpoint in ENDPOINTS:
         # Instances on GPUs are counted once: the number of GPUs is unknown. Variable sizes count as 1.
         python = [each for each in subject.served() if each[0].backend.name == "python"]
-        regions = {model.folder: _regions(config) for model, config in python}
-        report.add(too_little_shared_memory(regions, where=subject.layout.where))
+        shared = {model.folder: regions(config) for model, config in python}
+        report.add(too_little_shared_memory(shared, where=subject.layout.where))
 
 
 def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
@@ -305,7 +305,8 @@ def _missing(model: Model, names: set[str], folders: Sequence[str]) -> list[str]
     return sorted(absent - {name.partition(".")[0] for name in others})
 
 
-def _regions(config: ModelConfig) -> PythonRegions:
+def regions(config: ModelConfig) -> PythonRegions:
+    """Return the shared memory of a Python model's instances."""
     tensors = [*config.output, *(() if parameter(config, _ON_CPU) == "no" else config.input)]
     row = sum(
         math.prod(max(size, 1) for size in each.dims) * ELEMENT_BYTES.get(type_name(each.data_type), 0)

@@ -194,9 +194,9 @@ def plan(parser: argparse.ArgumentParser) -> None:
     """Find the cheapest fleet for models and requests, before there is one."""
     parser.add_argument(
         "--models",
-        required=True,
         metavar="NxSIZE|DIR",
-        help="models of a size, such as 300x200MB, or a folder of Triton models or artifacts",
+        help="models of a size, such as 300x200MB, or a folder of Triton models or artifacts (default: those "
+        "in --repository)",
     )
     parser.add_argument(
         "--backend",
@@ -270,7 +270,7 @@ def plan(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the settings of the cheapest fleet into a cdk.json",
     )
-    add_account(parser)
+    add_repository(parser)
     parser.set_defaults(run="triton_models.plan.command", extra="plan")
 
 

@@ -128,6 +128,11 @@ def check(parser: argparse.ArgumentParser) -> None:
         help="check for a SageMaker endpoint of this kind (default: multi-model for the output of "
         "`fleet build`, otherwise a Triton server of your own, which completes configurations)",
     )
+    parser.add_argument(
+        "--fits",
+        metavar="TYPE",
+        help="say how many of them an instance of this type, such as ml.g5.xlarge, holds at a time",
+    )
     _add_served_by(parser)
     parser.set_defaults(run="triton_models.check.check")
 
@@ -138,6 +143,12 @@ def verify(parser: argparse.ArgumentParser) -> None:
         "roots", nargs="+", type=Path, metavar="ROOT", help="a model that `fleet build` wrote"
     )
     add_models(parser)
+    _add_server(parser)
+    add_account(parser)
+    parser.set_defaults(run="triton_models.deliver.verify.verify")
+
+
+def _add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tritonserver",
         type=Path,
@@ -145,8 +156,20 @@ def verify(parser: argparse.ArgumentParser) -> None:
         help="the server (default: the one on PATH, otherwise that of NVIDIA's images)",
     )
     parser.add_argument("--log", type=Path, metavar="FILE", help="append the server's output to this file")
-    add_account(parser)
-    parser.set_defaults(run="triton_models.deliver.verify.verify")
+
+
+def census(parser: argparse.ArgumentParser) -> None:
+    """Measure the memory and the times of built models on this machine's GPU."""
+    parser.add_argument(
+        "roots", nargs="+", type=Path, metavar="ROOT", help="a model that `fleet build` wrote"
+    )
+    add_count(parser, "--cycles", "loads of each model, at least 2; ten or more find what leaks", default=3)
+    parser.add_argument(
+        "--here", action="store_true", help="measure the host's memory and times, on a machine without a GPU"
+    )
+    add_models(parser)
+    _add_server(parser)
+    parser.set_defaults(run="triton_models.deliver.census", extra="build")
 
 
 def compare(parser: argparse.ArgumentParser) -> None:

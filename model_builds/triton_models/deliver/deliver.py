@@ -364,6 +364,7 @@ class _Run:
             inputs={each.artifact.model: each.inputs for each in made},
             target=self._delivery.target,
             requests={each.artifact.model: each.request for each in made if each.request},
+            profiles={each.artifact.model: each.profile for each in made if each.profile},
         )
 
     def _published(self, made: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:

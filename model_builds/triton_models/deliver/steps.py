@@ -31,6 +31,7 @@ from triton_models.repository.s3 import caught, in_parallel
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+    from triton_models.artifact.profile import Profile
     from triton_models.deliver.verify.server import Server
     from triton_models.deliver.verify.verify import Expected
 
@@ -67,12 +68,14 @@ class Made:
         inputs: The inputs of its build, taken before the build started. An input that changes during the
             build therefore counts as changed.
         request: The request that warms the model up; None without one.
+        profile: What it takes on this machine's GPU; None without one.
     """
 
     name: str
     artifact: Artifact
     inputs: Inputs
     request: bytes | None = None
+    profile: Profile | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,14 +132,26 @@ def _finished(
 ) -> Made:
     report("check")
     check_built(built.root)
+    profile: Profile | None = None
+    expected: list[Expected] = []
+
+    def kept() -> Expected:
+        expected.append(expect())
+        return expected[-1]
+
     if order.verify:
+        from triton_models.deliver.census import measured_profile
         from triton_models.deliver.verify.verify import compare
 
         report("verify")
-        compare(built.root, expect, server=process_server(), hurry=hurry)
+        compare(built.root, kept, server=process_server(), hurry=hurry)
+        examples = [example for each in expected for example, _ in each.answers]
+        profile = None if hurry else measured_profile(built.root, examples, server=process_server())
     report("pack")
     artifact = pack(built.root, output=order.output)
-    return Made(name=order.name, artifact=artifact, inputs=built.inputs, request=built.request)
+    return Made(
+        name=order.name, artifact=artifact, inputs=built.inputs, request=built.request, profile=profile
+    )
 
 
 def _built(order: Order, report: Report) -> _Built:
@@ -186,7 +201,26 @@ def make_members(members: Members, report: Report) -> list[Outcome]:
     if order.verify:
         report("verify")
         expected = apart(lambda: _members_expected(members, built), name=name)
-    return [_outcome(replace(order, name=each), built[each], expected.get(each)) for each in members.names]
+    found = [_outcome(replace(order, name=each), built[each], expected.get(each)) for each in members.names]
+    profile = _profile_of_one(found, built, expected)
+    return [
+        replace(each, made=replace(each.made, profile=profile)) if each.made and profile else each
+        for each in found
+    ]
+
+
+def _profile_of_one(
+    outcomes: Sequence[Outcome], built: Mapping[str, Ended[_Built]], expected: Mapping[str, Ended[Expected]]
+) -> Profile | None:
+    """Measure the first member that was made: the others have the same graphs."""
+    from triton_models.deliver.census import measured_profile
+
+    for name in (each.name for each in outcomes if each.made):
+        root, answers = built[name].answer, expected[name].answer if name in expected else None
+        if root is not None and answers is not None:
+            examples = [example for example, _ in answers.answers]
+            return measured_profile(root.root, examples, server=process_server())
+    return None
 
 
 def _outcome(order: Order, built: Ended[_Built], expected: Ended[Expected] | None) -> Outcome:

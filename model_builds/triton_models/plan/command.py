@@ -6,17 +6,22 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from triton_models.artifact.pbtxt import GPU_MEMORY
+from triton_models.artifact.profile import Profile, Range
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.outcome import progress
+from triton_models.check.estimate import PROFILE, alike, of_folder
 from triton_models.load.schedule import read
 from triton_models.plan.logs import read_logs
 from triton_models.plan.offer import offers
 from triton_models.plan.planning import Limits, Planner
-from triton_models.plan.profile import PROFILE, Profile, alike, of_folder
 from triton_models.plan.result import PlanResult, write
 from triton_models.plan.traffic import REQUESTS, Recorded, Steady, Traffic, read_counts
+from triton_models.repository.objects import opened
+from triton_models.repository.stored_manifest import read as read_manifest
 
 ARGUMENTS = Check(id="plan-arguments", source=FROM_ARGUMENTS)
 
@@ -33,6 +38,9 @@ _LONGEST_S = 31 * _DAY_S
 def run(arguments: argparse.Namespace) -> PlanResult:
     """Run `fleet plan --models NxSIZE|DIR` with `--requests` or `--trace`."""
     models = _models(arguments)
+    if arguments.busy is not None:
+        given = Range.measured(arguments.busy, "given")
+        models = [replace(each, busy_s=given) for each in models]
     traffic = _traffic(arguments, models)
     backends = frozenset().union(*(each.backends for each in models))
     offered = offers(arguments.types, backends=backends, usd_per_hour=arguments.price)
@@ -46,14 +54,33 @@ def run(arguments: argparse.Namespace) -> PlanResult:
 
 
 def _models(arguments: argparse.Namespace) -> Sequence[Profile]:
+    if arguments.models is None:
+        return _published(arguments.repository)
     found = _ALIKE.fullmatch(arguments.models)
     if found is None:
-        return of_folder(Path(arguments.models), busy_s=arguments.busy)
+        return of_folder(Path(arguments.models))
     count, size = int(found[1].replace(",", "")), float(found[2]) * _UNITS[found[3]]
     if not (1 <= count <= _MOST_MODELS and size > 0):
         fix = f"give 1 to {_MOST_MODELS:,} models, such as 300x200MB"
         raise PROFILE.error(what=f"there are {count:,} models", where="--models", fix=fix)
-    return alike(count, size=size, backend=arguments.backend, busy_s=arguments.busy)
+    return alike(count, size=size, backend=arguments.backend)
+
+
+def _published(repository: str | None) -> Sequence[Profile]:
+    """Return what the models of a repository need, by the last publication of each."""
+    with opened(repository) as store:
+        manifest = read_manifest(store).manifest
+    models = {name: manifest.model(name) for name in manifest.names}
+    artifacts = {name: each.artifacts[each.by_publication()[-1]] for name, each in models.items()}
+    unknown = [name for name, each in artifacts.items() if each.profile is None]
+    if unknown or not artifacts:
+        some = f"{unknown[0]} and {len(unknown) - 1:,} more" if len(unknown) > 1 else "".join(unknown)
+        raise PROFILE.error(
+            what=f"nothing is recorded about {some}" if unknown else "there are no models",
+            where=store.url,
+            fix=f"publish them again, with {GPU_MEMORY} in the configurations of unknown backends",
+        )
+    return [each.profile for each in artifacts.values() if each.profile is not None]
 
 
 def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffic:
@@ -63,7 +90,7 @@ def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffi
     if arguments.counts is not None:
         return Recorded(schedule=read_counts(arguments.counts, names, seed=arguments.seed))
     if arguments.from_logs is not None:
-        named = _ALIKE.fullmatch(arguments.models) is None
+        named = arguments.models is None or _ALIKE.fullmatch(arguments.models) is None
         return Recorded(schedule=read_logs(arguments.from_logs, names, days=arguments.days, named=named))
     if arguments.requests is None:
         fix = "give --requests 50/s, --trace FILE, --counts FILE or --from-logs ENDPOINT"

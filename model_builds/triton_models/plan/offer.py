@@ -1,21 +1,17 @@
-"""What an instance type offers to models: memory, disk, GPUs and a price."""
+"""What an instance type offers to models: room and a price."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from triton_models.artifact.profile import Range
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.suggest import did_you_mean
+from triton_models.check.fits import Room, multi_model_types, room_of
 from triton_models.facts.cost import PRICES, Price
-from triton_models.facts.gpu_memory import BACKENDS, SERVER_MIB, default_pool_mib
-from triton_models.facts.instances import INSTANCE_TYPES, InstanceType, instance_type
-from triton_models.plan.profile import MIB, Range
+from triton_models.facts.instances import InstanceType, instance_type
 
 OFFER = Check(id="plan-types", source=FROM_ARGUMENTS)
-
-_GB = 10**9
-_VOLUME_GB = 30  # of types without local NVMe: a guess
 
 STARTS_S = (720.0, 900.0)
 """Seconds until the first and the last instance that scaling adds serve, with an image of 2025 or later: as
@@ -30,17 +26,11 @@ OVERHEAD_S = 0.0015
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """An instance type.
-
-    Attributes:
-        memory: Bytes for models on each GPU, besides the server and the libraries of the backends.
-        disk: Bytes for copies of models.
-    """
+    """An instance type, with its price and its room for the models of a plan."""
 
     type: InstanceType
     price: Price
-    memory: float
-    disk: float
+    room: Room
 
 
 def offers(
@@ -56,29 +46,19 @@ def offers(
     Raises:
         FleetError: A type is unknown, has no GPU, or no price is known.
     """
-    documented = [each.name for each in INSTANCE_TYPES.values() if each.multi_model_documented and each.gpu]
     if names is None:
-        names = [each for each in documented if each in PRICES]
+        names = [each for each in multi_model_types() if each in PRICES]
     if usd_per_hour is not None and len(names) > 1:
         fix = "name one type"
         raise OFFER.error(what="one price for several types", where="--price", fix=fix)
     given = None if usd_per_hour is None else Price(usd_per_hour=usd_per_hour, source="given")
-    return [_offer(name, given or PRICES.get(name), backends, documented) for name in names]
+    return [_offer(name, given or PRICES.get(name), backends) for name in names]
 
 
-def _offer(name: str, price: Price | None, backends: Collection[str], documented: Sequence[str]) -> Offer:
+def _offer(name: str, price: Price | None, backends: Collection[str]) -> Offer:
     about = instance_type(name)
-    if about.gpu is None:
-        fix = did_you_mean(name, documented, otherwise=f"name one of {', '.join(documented)}")
-        raise OFFER.error(what=f"{name} has no GPU", where="--types", fix=fix)
+    room = room_of(about, backends=backends, where="--types")
     if price is None:
         fix = "give its price per hour with --price USD"
         raise OFFER.error(what=f"no price of {name} is known", where="--types", fix=fix)
-    libraries = sum(BACKENDS[each].first for each in backends if each in BACKENDS)
-    taken = SERVER_MIB + default_pool_mib(about.gpu) + libraries
-    return Offer(
-        type=about,
-        price=price,
-        memory=float((about.gpu.memory_mib - taken) * MIB),
-        disk=float(about.nvme_gb or _VOLUME_GB) * _GB,
-    )
+    return Offer(type=about, price=price, room=room)

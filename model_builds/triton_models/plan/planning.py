@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST, Profile
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.check.fits import LIMITS, share_of
 from triton_models.facts.cost import HOURS_PER_MONTH
 from triton_models.plan import policy
 from triton_models.plan.compiled import ASKED, BUCKETS_PER_OCTAVE, SMALLEST_S, WAITED, Array
 from triton_models.plan.offer import FIRST_LOAD_S, OVERHEAD_S, STARTS_S, Offer
-from triton_models.plan.profile import LEAST, LIKELY, MIB, MOST, Profile
 from triton_models.plan.simulation import MINUTE_S, Endpoint, Models, OverloadedError, Simulation, Tracking
 from triton_models.plan.traffic import Traffic, waiting_by_mean_rates
 
@@ -164,6 +165,7 @@ class Planner:
         self._models, self._traffic, self._limits = models, traffic, limits
         self._popular = np.argsort(-traffic.rates(), kind="stable")
         self._known: dict[Any, Outcome] = {}
+        self._shares: dict[Any, Array] = {}
         self._lock, self._locks = Lock(), dict[Any, Lock]()
 
     def plan(self, offers: Sequence[Offer], *, pinned: int = 0) -> Plan:
@@ -198,7 +200,6 @@ class Planner:
     def _around(self, plan: Plan, best: Outcome, offers: Sequence[Offer]) -> Plan:
         """Add what stands next to the best fleet, and what it rests on."""
         fleet, fifth = best.fleet, len(self._models) // _FIFTH
-        sizes = [each.memory.values[LIKELY] for each in self._models]
         fewer = replace(fleet, least=max(1, fleet.least - 1), most=max(1, fleet.most - 1))
         pinned = self._cheapest_of_each(offers, fifth) if fifth and not fleet.pinned else []
         return replace(
@@ -211,27 +212,39 @@ class Planner:
             ),
             doubts=list(self._doubts(fleet)),
             by_mean_rates=waiting_by_mean_rates(
-                self._traffic.rates(), sizes, fleet.offer.memory * best.most_instances
+                self._traffic.rates(), self._sizes(fleet.offer), best.most_instances
             ),
         )
 
     def _fits(self, offer: Offer, *, pinned: int = 0) -> bool:
         """Return whether the pinned models leave room for the largest other one."""
-        sizes = np.array([each.memory.values[LIKELY] for each in self._models])[self._popular]
-        return bool(sizes[:pinned].sum() + sizes[pinned:].max(initial=0.0) <= offer.memory)
+        sizes = self._sizes(offer)[self._popular]
+        return bool(sizes[:pinned].sum() + sizes[pinned:].max(initial=0.0) <= 1)
+
+    def _sizes(self, offer: Offer, end: int = LIKELY) -> Array:
+        """Return the share of an instance that each model takes, of that of which it takes most.
+
+        The models of which one takes most of the memory and another one of the disk may fit a little better.
+        """
+        key = (offer.room, end)
+        if key not in self._shares:
+            found = [share_of(each, offer.room, end).fraction for each in self._models]
+            self._shares[key] = np.array(found)
+        return self._shares[key]
 
     def _refuse(self, offers: Sequence[Offer], pinned: int) -> None:
-        largest = max(self._models, key=lambda each: each.memory.values[LIKELY])
-        most = max(offers, key=lambda each: each.memory)
-        what = f"{largest.name} needs about {largest.memory.values[LIKELY] / MIB:,.0f} MiB of a GPU"
+        most = min(offers, key=lambda each: float(self._sizes(each).max()))
+        largest = self._models[int(self._sizes(most).argmax())]
+        share = share_of(largest, most.room)
+        what = f"{largest.name} needs about {share.fraction:.1f} times {LIMITS[share.limit]}"
         if self._fits(most):
-            what = f"{pinned:,} pinned models leave no room on a GPU"
-        room = f"{most.type.name} has {most.memory / MIB:,.0f} MiB for models"
+            what = f"{pinned:,} pinned models leave no room on an instance"
+        room = f"{most.type.name} has {most.room.memory / MIB:,.0f} MiB of a GPU for models"
         raise PLAN.error(
             what=what,
             where="the models",
-            why=f"{room}, the most of the types considered",
-            fix="name a type with a larger GPU with --types, pin fewer models, or make them smaller",
+            why=f"{room}, the best of the types considered",
+            fix="name a larger type with --types, pin fewer models, or make them smaller",
         )
 
     def cheapest(self, offer: Offer, *, pinned: int = 0) -> Outcome:
@@ -273,9 +286,9 @@ class Planner:
 
     def _first_guess(self, offer: Offer, least: int) -> int:
         """Return the number of instances that is enough by mean rates."""
-        rates, sizes = self._traffic.rates(), [each.memory.values[LIKELY] for each in self._models]
+        rates, sizes = self._traffic.rates(), self._sizes(offer)
         for count in range(least, _MOST_INSTANCES):
-            if waiting_by_mean_rates(rates, sizes, offer.memory * count) <= self._limits.waiting:
+            if waiting_by_mean_rates(rates, sizes, count) <= self._limits.waiting:
                 return count
         return _MOST_INSTANCES
 
@@ -309,7 +322,7 @@ class Planner:
             most_requests: The number of requests after which it ends.
         """
         offer = fleet.offer
-        same = (offer.memory, offer.disk, offer.type.gpu_count, fleet.least, fleet.most, fleet.busy_target)
+        same = (offer.room, offer.type.gpu_count, fleet.least, fleet.most, fleet.busy_target)
         key = (same, fleet.pinned, assumed, most_requests)
         with self._lock:
             lock = self._locks.setdefault(key, Lock())
@@ -365,8 +378,8 @@ class Planner:
             instances=fleet.least,
             most=fleet.most,
             gpus=fleet.offer.type.gpu_count,
-            memory=fleet.offer.memory,
-            disk=fleet.offer.disk,
+            memory=1.0,
+            disk=fleet.offer.room.disk,
             overhead_s=OVERHEAD_S,
             first_load_s=FIRST_LOAD_S.values[assumed.times],
             unload_s=_UNLOAD_S,
@@ -382,7 +395,7 @@ class Planner:
         pinned = np.zeros(len(self._models), np.bool_)
         pinned[self._popular[: fleet.pinned]] = True
         return Models(
-            memory=np.array([each.memory.values[assumed.memory] for each in self._models]),
+            memory=self._sizes(fleet.offer, assumed.memory),
             disk=np.array([each.disk for each in self._models]),
             fetch_s=np.array([each.fetch_s.values[assumed.times] for each in self._models]),
             load_s=np.array([each.load_s.values[assumed.times] for each in self._models]),

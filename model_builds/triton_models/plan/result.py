@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.tables import Column, output_width, table
+from triton_models.check.fits import LIMITS, taken
 from triton_models.load.result import in_units
 from triton_models.plan.planning import Outcome, Plan
-from triton_models.plan.profile import LEAST, LIKELY, MIB, MOST
 
 WRITE = Check(id="plan-write", source=FROM_ARGUMENTS)
 
@@ -102,9 +103,10 @@ class PlanResult:
 
     def _why(self, best: Outcome) -> Iterator[str]:
         plan, offer = self.plan, best.fleet.offer
-        each = sum(model.memory.values[LIKELY] for model in plan.models) / len(plan.models)
-        held = int(offer.memory / each)
-        room = f"An {offer.type.name} has room for {held:,} of these models ({offer.memory / MIB:,.0f} MiB)"
+        share = taken(plan.models, offer.room)
+        held = int(len(plan.models) / share.fraction)
+        memory = f"{offer.room.memory / MIB:,.0f} MiB of a GPU"
+        room = f"An {offer.type.name} has room for {held:,} of these models ({memory})"
         if not best.unloads:
             yield f"{room}: all that are asked are loaded."
         else:
@@ -113,7 +115,7 @@ class PlanResult:
         price = offer.price
         origin = ", ".join(each for each in (price.region, price.source, price.dated) if each)
         yield f"Its price is {price.usd_per_hour:g} USD per hour ({origin})."
-        limit = "GPU time" if best.busy > _FULL else "GPU memory"
+        limit = "GPU time" if best.busy > _FULL else LIMITS[share.limit]
         yield f"The limit is {limit}: the GPUs are busy {best.busy:.0%} of the time."
         if plan.pinned is None and not best.fleet.pinned and len(plan.models) >= _MOST_LISTED:
             yield "With a fifth of the models pinned on each instance, no fleet meets the limits."

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, Literal, NoReturn, TypeVar
 
 from triton_models.artifact.layout import MODEL_NAME
+from triton_models.artifact.profile import Profile, profile_document, read_profile
 from triton_models.artifact.targets import ANY, ArtifactTarget, content_targets
 from triton_models.base.errors import FleetError
 from triton_models.facts.tensorrt import TENSORRT_VERSION
@@ -31,6 +32,7 @@ class ArtifactRecord:
             built without a GPU and runs only with a stand-in for TensorRT, as in a rehearsal.
         inputs: The inputs of its build by topic, such as "packages". Empty if not recorded.
         request: The SHA-256 of the request that warms the model up, stored next to it. Empty without one.
+        profile: What it needs, estimated from its files or measured; None if not recorded.
     """
 
     size: int
@@ -40,6 +42,7 @@ class ArtifactRecord:
     portable: bool = False
     inputs: Mapping[str, str] = field(default_factory=dict)
     request: str = ""
+    profile: Profile | None = None
 
     @property
     def targets(self) -> tuple[ArtifactTarget, ...]:
@@ -320,6 +323,7 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
                 "targets": [str(target) for target in each.targets],
                 **({"inputs": dict(each.inputs)} if each.inputs else {}),
                 **({"request": each.request} if each.request else {}),
+                **({"profile": profile_document(each.profile)} if each.profile else {}),
             }
             for name, each in model.artifacts.items()
         },
@@ -391,6 +395,7 @@ def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
         portable=_get(document, "portable", bool),
         inputs={topic: _is(each, "inputs", str) for topic, each in inputs.items()},
         request=request,
+        profile=read_profile(model, document["profile"]) if "profile" in document else None,
     )
     for target in record.targets:
         _target(str(target))

@@ -16,15 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.layout import digest_of_artifact, model_name, read_layout
+from triton_models.artifact.layout import Layout, digest_of_artifact, model_name, read_layout
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_portable, is_rehearsal, refused, tensorrt_versions
+from triton_models.artifact.profile import Profile
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import Problem, raise_if_any
+from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.files import file_digest
 from triton_models.base.outcome import JsonReady
 from triton_models.check.check import check_layout
+from triton_models.check.estimate import of_layout
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.s3 import all_in_parallel, in_parallel, publisher
@@ -74,18 +76,19 @@ def publish(
     inputs: Mapping[str, Mapping[str, str]] | None = None,
     target: ArtifactTarget | None = None,
     requests: Mapping[str, bytes] | None = None,
+    profiles: Mapping[str, Profile] | None = None,
 ) -> Published:
     """Upload artifacts, and make each its model's current one.
 
     Artifacts that are already present with the same content are not uploaded again. The manifest is written
     last, so a model's name never refers to a missing object.
 
-    Portable artifacts are for a repository that no endpoint on AWS serves. Of a model without inputs or a
-    request, those recorded for an artifact that is already present are kept. The artifacts become current on
-    the target, by default on all that they run on.
+    Portable artifacts are for a repository that no endpoint on AWS serves. Of a model without inputs, a
+    request or a profile, those recorded for an artifact that is already present are kept. The artifacts
+    become current on the target, by default on all that they run on.
     """
     wanted = tuple(artifacts)
-    inputs, requests = inputs or {}, requests or {}
+    inputs, requests, profiles = inputs or {}, requests or {}, profiles or {}
     digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
     with opened(repository, s3) as store:
         # Read before any upload, to detect a wrong bucket or missing credentials early.
@@ -98,6 +101,7 @@ def publish(
                     record,
                     inputs=inputs.get(artifact.model, record.inputs),
                     request=digests.get(artifact.model, record.request),
+                    profile=profiles.get(artifact.model, record.profile),
                 ),
                 target=target,
             )
@@ -227,7 +231,16 @@ def _record(artifact: Artifact, *, manifest: Manifest) -> ArtifactRecord:
         build=artifact.build,
         plans=tensorrt_versions(layout),
         portable=is_portable(layout),
+        profile=_estimated(layout),
     )
+
+
+def _estimated(layout: Layout) -> Profile | None:
+    """Return what a model needs by its files; None if nothing is known about its backend."""
+    try:
+        return of_layout(layout)
+    except FleetError:
+        return None
 
 
 def _of_one_model(artifacts: Iterable[Artifact]) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from triton_models.base.processes import end_group, tie_to_parent
+from triton_models.base.processes import descendants, end_group, tie_to_parent
 from triton_rehearsal.closing import Closing
 
 # Reads the path of a command, sources it so that its effects stay in this shell, and answers with its status.
@@ -158,7 +158,7 @@ def _end_descendants(pid: int) -> None:
     """Ask the descendants to end, wait, then kill them. Returns when none runs."""
     deadline = time.monotonic() + _GRACE_SECONDS
     asked: set[int] = set()
-    while running := _descendants(pid):
+    while running := descendants(pid):
         late = time.monotonic() > deadline
         for each in running:
             if late or each not in asked:
@@ -166,22 +166,3 @@ def _end_descendants(pid: int) -> None:
                     os.kill(each, signal.SIGKILL if late else signal.SIGTERM)
                 asked.add(each)
         time.sleep(_POLL_SECONDS)
-
-
-def _descendants(pid: int) -> set[int]:
-    children: dict[int, list[int]] = {}
-    ended = set()
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # The name, in parentheses, may contain any character.
-            state, parent, *_ = status.read_text().rpartition(")")[2].split()
-            child = int(status.parent.name)
-            children.setdefault(int(parent), []).append(child)
-            if state in "ZX":
-                ended.add(child)
-    found, look = set(), [pid]
-    while look:
-        below = children.get(look.pop(), [])
-        found.update(below)
-        look += below
-    return found - ended

@@ -31,7 +31,7 @@ from triton_models.artifact.pbtxt import CONFIG_FILE
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.encoding import BINARY_TYPE, JSON_TYPE, Parameters, Tensors, decode, encode
 from triton_models.base.errors import FleetError
-from triton_models.base.processes import end_group, tie_to_parent
+from triton_models.base.processes import descendants, end_group, tie_to_parent
 from triton_models.base.unix_http import UnixSocketPool
 from triton_models.facts.image_contents import IMAGE_SERVER, backends
 from triton_models.facts.releases import RELEASE_VARIABLE, known_release
@@ -53,6 +53,7 @@ _PORT_ATTEMPTS = 3
 _PORT_TAKEN = "already in use"
 _USAGE = "Usage: tritonserver"
 _LOG_LINES = 20
+_PRIVATE = re.compile(r"^RssAnon:\s*(\d+) kB", re.MULTILINE)
 
 
 class ServerProcess:
@@ -147,6 +148,16 @@ class ServerProcess:
         """Send a request to the running server."""
         assert self._pool is not None  # noqa: S101  it was started
         return self._pool.request(method, path, body=body, headers=headers, timeout=limit_s)
+
+    def memory(self) -> tuple[int, int]:
+        """Return the bytes that the server and its children have for themselves, and in /dev/shm."""
+        private = 0
+        for each in {self._process.pid, *descendants(self._process.pid)} if self._process else ():
+            with suppress(OSError):
+                found = _PRIVATE.search(Path(f"/proc/{each}/status").read_text())
+                private += 1024 * int(found[1]) if found else 0
+        regions = glob.glob(f"/dev/shm/{self._mark}*")  # noqa: PTH207, S108  an absolute pattern
+        return private, sum(512 * Path(each).stat().st_blocks for each in regions)
 
     def ending(self) -> str:
         """Return a description of how the server ended the connection."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import Parameters, Tensors
 from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
 from triton_models.base.outcome import progress
-from triton_models.builds.tensorrt.machine import query_gpus
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import FORM_MARK, blame, fix_of, load_build, model_names, read_folder
 from triton_models.deliver.verify.comparing import NEVER, Output, answered, difference, outputs, served_model
@@ -37,8 +35,8 @@ NO_BUILD = Check(id="no-build", source=FROM_ARGUMENTS)
 DECLARATION_FAILED = Check(id="declaration-failed", source=FROM_ARGUMENTS)
 
 _BY_NAME = "return the model's outputs by name in reference()"
-_MEMORY = re.compile(r"(\d+) MiB")
-_MAX_BYTES = 32 << 20  # of a request with a full batch; half of Triton's limit, --http-max-input-size
+MAX_BYTES = 32 << 20
+"""The most bytes of a request with a full batch; half of Triton's limit, --http-max-input-size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,6 @@ class Accuracy:
         largest: The largest absolute difference of any component; None without a comparison.
         tolerance: The allowed difference; None without a comparison.
         output: The output with the largest difference.
-        gpu_memory_mb: The GPU memory that the model took, in MiB; None without a GPU.
         environment_not_loaded: The reason for running with the server's packages instead of its environment;
             empty if it ran with its own.
     """
@@ -61,13 +58,11 @@ class Accuracy:
     largest: float | None = None
     tolerance: float | None = None
     output: str | None = None
-    gpu_memory_mb: int | None = None
     environment_not_loaded: str = ""
 
     def line(self) -> str:
         """Return the result as a line."""
         requests = f"{self.examples} example{'s' * (self.examples != 1)}"
-        memory = "" if self.gpu_memory_mb is None else f", {self.gpu_memory_mb} MiB of GPU memory"
         compared = "; it loads, and was not compared"
         if self.largest is not None:
             compared = f", largest difference {self.largest:.1e} in {self.output}, allowed {self.tolerance:g}"
@@ -75,7 +70,7 @@ class Accuracy:
             compared = ", answers have the declared types and shapes; no reference to compare with"
         why = self.environment_not_loaded
         ran = f"; with this server's packages, its environment is not loaded: {why}" if why else ""
-        return f"{self.model}: {self.precision}, {requests}{memory}{compared}{ran}"
+        return f"{self.model}: {self.precision}, {requests}{compared}{ran}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +160,7 @@ def verify(root: Path, declaration: ModelDefinition, *, server: Server) -> Accur
 def compare(root: Path, expect: Callable[[], Expected], *, server: Server, hurry: bool = False) -> Accuracy:
     """Verify a root, as `verify` does, against answers that may be computed in another process.
 
-    In a hurry, the server unloads the model while the next one is verified, and no memory is measured.
+    In a hurry, the server unloads the model while the next one is verified.
     """
     record = _record(root)
     # The libraries of TensorRT plugins that the plans need, in the order of their names.
@@ -203,7 +198,7 @@ def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
     """Return the examples of a declaration with its reference's answers. This runs the model's own code."""
     precisions = _precisions(root)
     allowed = allowed_of(root, declaration)
-    examples = own_function(f"examples() of {declaration.name!r}", lambda: list(declaration.examples()))
+    examples = examples_of(declaration)
     return Expected(
         name=declaration.name,
         output=declaration.output,
@@ -211,6 +206,11 @@ def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
         allowed=allowed,
         answers=[(example, reference_of(declaration, example)) for example in examples],
     )
+
+
+def examples_of(declaration: ModelDefinition) -> list[Example]:
+    """Return the examples of a declaration. This runs the model's own code."""
+    return own_function(f"examples() of {declaration.name!r}", lambda: list(declaration.examples()))
 
 
 def reference_of(
@@ -331,7 +331,6 @@ def _verify(
     expected = replace(expected, answers=[*expected.answers, *_full_batch(root / model, record, expected)])
     comparison = _Comparison(expected=expected, model=model, outputs=outputs(root, model))
     found: list[Problem] = []
-    before = [] if hurry else _used_memory_mb()
     with server.loaded(root, model, hurry=hurry):
         for example, answer in expected.answers:
             report = Report(f"model {model!r}, example {example.name!r}")
@@ -343,7 +342,6 @@ def _verify(
                     found += report.problems
                     break
             found += report.problems
-        after = [] if hurry else _used_memory_mb()
         not_loaded = server.environment_not_loaded()
     raise_if_any(found)
     return Accuracy(
@@ -353,7 +351,6 @@ def _verify(
         largest=comparison.largest,
         tolerance=None if comparison.largest is None else expected.allowed,
         output=comparison.output,
-        gpu_memory_mb=max((now - then for now, then in zip(after, before, strict=False)), default=None),
         environment_not_loaded=not_loaded,
     )
 
@@ -377,26 +374,21 @@ def _full_batch(
     ]
     for example, answer in sorted(answers, key=lambda each: -_rows(each[0]))[:1]:
         row_bytes = sum(np.asarray(each).nbytes for each in example.inputs.values()) // _rows(example)
-        rows = min(read_config(directory / CONFIG_FILE).max_batch_size, _MAX_BYTES // max(row_bytes, 1))
+        rows = min(read_config(directory / CONFIG_FILE).max_batch_size, MAX_BYTES // max(row_bytes, 1))
         if rows > _rows(example):
             full, given = replace(example, name=f"{example.name}, {rows} rows"), example.inputs
-            yield replace(full, inputs=_repeated(given, rows)), _repeated(answer, rows) if answer else None
+            yield replace(full, inputs=repeated(given, rows)), repeated(answer, rows) if answer else None
 
 
 def _rows(example: Example) -> int:
     return max(len(next(iter(example.inputs.values()))), 1)
 
 
-def _repeated(tensors: Mapping[str, Array], rows: int) -> dict[str, Array]:
+def repeated(tensors: Mapping[str, Array], rows: int) -> dict[str, Array]:
+    """Return tensors whose rows are repeated to so many."""
     import numpy as np
 
     return {name: np.resize(each, (rows, *np.shape(each)[1:])) for name, each in tensors.items()}
-
-
-def _used_memory_mb() -> list[int]:
-    """Return the memory in use on each GPU of this machine that reports it, in MiB."""
-    found = (_MEMORY.fullmatch(used) for used, *_ in query_gpus("memory.used"))
-    return [int(used[1]) for used in found if used]
 
 
 def _record(root: Path) -> dict[str, Any]:

@@ -1,0 +1,215 @@
+"""What a model needs, estimated from its files and from what is on record about its backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from triton_models.artifact.layout import ARCHIVE_SUFFIX, Layout, read_layout
+from triton_models.artifact.pbtxt import CONFIG_FILE, GPU_MEMORY, parse_config, text_of
+from triton_models.artifact.profile import MIB, Profile, Range
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.suggest import did_you_mean
+from triton_models.check.python import regions
+from triton_models.facts.gpu_memory import BACKENDS
+
+PROFILE = Check(id="plan-models", source=FROM_ARGUMENTS)
+
+_MB = 10**6
+_ROWS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """What is on record about the models of a backend.
+
+    Attributes:
+        memory_mib: GPU memory besides the weights, as in `triton_models.facts.gpu_memory`: for each instance,
+            and for each row of its largest batch.
+        load_s: Seconds of a load, besides the time for its bytes.
+        host_mib: Host memory of each instance. None is on record.
+    """
+
+    memory_mib: tuple[float, float, float] = (0, 0, 0)
+    row_mib: tuple[float, float, float] = (0, 0, 0)
+    load_s: tuple[float, float, float] = (0, 0, 0)
+    host_mib: tuple[float, float, float] = (0, 0, 0)
+    source: str
+
+
+_RECORD = "public notebooks of multi-model endpoints on GPUs, 2022 and 2023"
+_GUESS = "no record, a guess"
+
+ON_RECORD = {
+    # 33 to 67 MiB besides the weights for transformers, 172 for ResNet-50.
+    "pytorch": Backend(
+        memory_mib=(33, BACKENDS["pytorch"].model, 172),
+        load_s=(0.1, 0.2, 0.6),
+        host_mib=(2, 15, 200),
+        source=_RECORD,
+    ),
+    # 3 to 25 MiB per row of the largest batch.
+    "tensorrt": Backend(
+        row_mib=(3, BACKENDS["tensorrt"].row, 25),
+        load_s=(0.4, 0.9, 2.0),
+        host_mib=(1, 10, 100),
+        source=_RECORD,
+    ),
+    # A forest takes a part of the server's pool.
+    "fil": Backend(load_s=(0.05, 0.1, 1.0), host_mib=(1, 5, 200), source="the size of its file"),
+    # What the code and the pipeline take is theirs: they have to declare it.
+    "dali": Backend(memory_mib=(0, 200, 1500), load_s=(0.1, 0.5, 2.0), host_mib=(10, 50, 300), source=_GUESS),
+    "python": Backend(
+        memory_mib=(0, 20, 1000), load_s=(0.5, 2.0, 10.0), host_mib=(15, 40, 500), source=_GUESS
+    ),
+    # Ensembles.
+    "": Backend(source="none of a GPU"),
+    # None is on record; its libraries are PyTorch's.
+    "onnxruntime": Backend(
+        memory_mib=(20, 60, 400), load_s=(0.1, 0.4, 2.0), host_mib=(2, 15, 200), source=_GUESS
+    ),
+}
+"""The backends whose models can be estimated, by name."""
+
+_NO_GPU = ""
+_WITHOUT_GPU = ("ensemble", "identity", "openvino")
+
+# Of a model on the CPU, what its weights become.
+_ON_CPU = (1.0, 1.2, 2.5)
+
+# A 46.6 MB TorchScript model takes 0.80 s in all, one of 499 MB 7.24 s, and a 29.2 MB plan 1.27 s.
+_FETCH_BYTES_PER_S = (150 * _MB, 75 * _MB, 30 * _MB)
+
+# Warm answers of these models took 7 to 12 ms, of which the platform and the network had 2 to 3.
+BUSY_S = Range(values=(0.003, 0.007, 0.02), source=_RECORD)
+
+
+def estimated(name: str, *, size: float, backend: str, rows: int = _ROWS) -> Profile:
+    """Estimate the profile of a model with one instance from the bytes of its files.
+
+    Raises:
+        FleetError: Nothing is on record about the backend.
+    """
+    about = ON_RECORD.get(backend)
+    if about is None:
+        known = [each for each in ON_RECORD if each]
+        otherwise = f"name one of {', '.join(known)}, or declare {GPU_MEMORY}"
+        raise PROFILE.error(
+            what=f"nothing is on record about the memory of models of the backend {backend!r}",
+            where=f"model {name!r}",
+            fix=did_you_mean(backend, known, otherwise=otherwise),
+        )
+    source = f"estimated, {about.source}"
+    memory, row, host = about.memory_mib, about.row_mib, about.host_mib
+    return Profile(
+        name=name,
+        backends=frozenset({backend}),
+        disk=size,
+        memory=Range.of(lambda end: size + (memory[end] + row[end] * rows) * MIB, source),
+        host=Range.of(lambda end: host[end] * MIB, f"estimated, {_GUESS}"),
+        shared=Range.measured(0.0, "none"),
+        fetch_s=Range.of(lambda end: size / _FETCH_BYTES_PER_S[end], source),
+        load_s=Range.of(lambda end: about.load_s[end], source),
+        busy_s=BUSY_S,
+    )
+
+
+def alike(count: int, *, size: float, backend: str) -> Sequence[Profile]:
+    """Return the profiles of a number of models of one size."""
+    return [estimated(f"model-{number}", size=size, backend=backend) for number in range(1, count + 1)]
+
+
+def of_folder(path: Path) -> Sequence[Profile]:
+    """Estimate the models of a folder, each a directory or an archive of a Triton model or an ensemble.
+
+    Raises:
+        FleetError: The folder has no models, or one of them cannot be estimated.
+    """
+    if not path.is_dir():
+        fix = "name a folder of models, or models of a size, such as 300x200MB"
+        raise PROFILE.error(what="there is no such folder", where=str(path), fix=fix)
+    found = []
+    for each in sorted(path.iterdir()):
+        if each.name.endswith(ARCHIVE_SUFFIX) or (each.is_dir() and any(each.rglob(CONFIG_FILE))):
+            found.append(of_layout(read_layout(each)))
+    if not found:
+        raise PROFILE.error(
+            what="there are no models",
+            where=str(path),
+            fix=f"name a folder whose folders have a {CONFIG_FILE}, or that has {ARCHIVE_SUFFIX} files",
+        )
+    return found
+
+
+def of_layout(layout: Layout) -> Profile:
+    """Estimate a model as the sum of those that it consists of.
+
+    Raises:
+        FleetError: Nothing is on record about a backend, or a declared memory is not a number.
+    """
+    parts = [_of_config(layout, each) for each in layout.texts if Path(each).name == CONFIG_FILE]
+    together = estimated(layout.model, size=float(sum(layout.files.values())), backend=_NO_GPU)
+    if not parts:
+        return together
+    return replace(
+        together,
+        backends=frozenset().union(*(each.backends for each in parts)),
+        memory=Range.total([each.memory for each in parts]),
+        host=Range.total([each.host for each in parts]),
+        shared=Range.total([each.shared for each in parts]),
+        load_s=Range.total([each.load_s for each in parts]),
+    )
+
+
+def _of_config(layout: Layout, place: str) -> Profile:
+    """Estimate the model of a configuration: its instances take its memory each."""
+    where = layout.place(place)
+    config = parse_config(text_of(layout.texts[place]), where=where)
+    folder = place.removesuffix(CONFIG_FILE)
+    size = float(sum(size for each, size in layout.files.items() if each.startswith(folder)))
+    backend = config.backend or config.platform.partition("_")[0]
+    groups = config.instance_group
+    instances = sum(max(1, each.count) for each in groups) if groups else 1
+    on_gpu = sum(max(1, each.count) for each in groups if each.kind != each.KIND_CPU) if groups else 1
+    declared = _declared_mib(config, where)
+    known = backend
+    if backend in _WITHOUT_GPU or (declared is not None and backend not in ON_RECORD):
+        known = _NO_GPU
+    found = estimated(layout.model, size=size, backend=known, rows=max(1, config.max_batch_size))
+    if declared is not None:
+        memory = Range.measured(declared * MIB * on_gpu, f"{GPU_MEMORY} of its configuration")
+    elif known == _NO_GPU or not on_gpu:
+        memory = Range.measured(0.0, "none of a GPU")
+    else:
+        memory = _times(found.memory, on_gpu)
+    host, on_cpu = found.host, backend == "openvino" or not on_gpu
+    if on_cpu:
+        host = Range.of(lambda end: found.host.values[end] + size * _ON_CPU[end], found.host.source)
+    shared = found.shared
+    if backend == "python":
+        region = regions(config)
+        shared = Range.measured(float(region.count * region.each), "its largest batches")
+    return replace(
+        found,
+        backends=frozenset({known if on_gpu else _NO_GPU}),
+        memory=memory,
+        host=_times(host, instances),
+        shared=shared,
+    )
+
+
+def _times(one: Range, count: int) -> Range:
+    return Range.of(lambda end: one.values[end] * count, one.source)
+
+
+def _declared_mib(config: Any, where: str) -> float | None:
+    """Return the memory that a configuration declares for an instance; None if it declares none."""
+    if GPU_MEMORY not in config.parameters:
+        return None
+    text = config.parameters[GPU_MEMORY].string_value
+    if text.isdecimal():
+        return float(text)
+    fix = "give an integer of MiB"
+    raise PROFILE.error(what=f"{GPU_MEMORY} is {text!r}", where=where, fix=fix)
