@@ -30,9 +30,13 @@ class Instance:
     disk: float
     held: dict[int, Held] = field(default_factory=dict)
     disk_order: list[int] = field(default_factory=list)
-    queue: list[int] = field(default_factory=list)
+    # Models with the event of their turn, or None once the server has refused them.
+    queue: list[tuple[int, Any]] = field(default_factory=list)
+    leaving: dict[int, Any] = field(default_factory=dict)  # what happens once they are unloaded
+    turn: int | None = None
+    wanted: int = 0  # models for which requests wait
+    trying: bool = False
     loads: int = 0
-    late_s: float = 0.0
     fresh: bool = True
     watched: bool = False
     dead: bool = False
@@ -114,8 +118,7 @@ class Twin:
             return
         held.waiting.append(since)
         if held.users == 1:
-            on.queue.append(model)
-            self.pump(on)
+            self.world.process(self.acquire(on, model))
 
     def choose(self, model: int) -> Instance:
         having = [each for each in self.instances if model in each.held]
@@ -149,50 +152,104 @@ class Twin:
             on.watched = False
             self.pump(on)
 
+    def acquire(self, on: Instance, model: int) -> Iterator[Any]:
+        on.wanted += 1
+        if model in on.leaving:
+            yield on.leaving[model]
+        elif model not in on.disk_order:
+            yield self.world.timeout(self.m.fetch_s[model])
+            if not on.dead:
+                self.on_disk(on, model)
+        if not on.dead:
+            yield from self.try_load(on, model)
+
+    def try_load(self, on: Instance, model: int) -> Iterator[Any]:
+        queued = on.loads >= self.e.loads_at_once
+        if queued:
+            turn = self.world.event()
+            on.queue.append((model, turn))
+            self.pump(on)
+            yield turn
+            if on.dead:
+                return
+        fits = on.memory >= self.m.memory[model]
+        if fits:
+            self.begin_load(on, model)
+        if queued:
+            self.pump(on)
+        if fits:
+            return
+        yield self.world.timeout(self.e.refused_after * self.m.load_s[model])
+        if not on.dead:
+            on.queue.append((model, None))
+            self.pump(on)
+
     def pump(self, on: Instance) -> None:
-        while on.queue and on.loads < self.e.loads_at_once:
-            model = on.queue[0]
-            idle = sorted(
+        while on.queue and on.loads < self.e.loads_at_once and not on.trying:
+            model, tried = on.queue[0]
+            if tried is not None:
+                on.queue.pop(0)
+                tried.succeed()
+                return
+            if on.turn not in {None, model}:
+                return
+            on.turn = model
+            idle = [
                 (held.used, each)
                 for each, held in on.held.items()
                 if held.loaded and not held.users and not self.m.pinned[each]
-            )
-            while on.memory < self.m.memory[model] and idle:
-                _, victim = idle.pop(0)
+            ]
+            if idle:
+                victim = min(idle)[1]
                 del on.held[victim]
                 on.memory += self.m.memory[victim]
-                on.late_s += self.e.unload_s
-                on.disk_order.remove(victim)
-                on.disk_order.append(victim)
+                on.leaving[victim], on.trying = self.world.event(), True
                 self.events.append((self.now, "unload", on.number, victim))
-            if on.memory >= self.m.memory[model]:
-                on.queue.pop(0)
-                self.begin_load(on, model)
-                on.loads += 1
-                on.memory -= self.m.memory[model]
-                continue
+                self.world.process(self.unload(on, victim))
+                return
             ends = [
                 end if isinstance(end, float) else self.now + self.m.busy_s[which]
                 for which, _, end in on.running.values()
                 if isinstance(end, float) or end.triggered
             ]
-            if ends:
-                if not on.watched:
-                    on.watched, on.ends = True, [min(ends)]
-                return
-            if on.loads:
+            if ends and not on.watched:
+                on.watched, on.ends = True, [min(ends)]
+            if ends or on.wanted > len(on.queue):
                 return
             on.queue.pop(0)
+            on.turn = None
+            if on.memory >= self.m.memory[model]:
+                self.begin_load(on, model)
+                continue
+            on.wanted -= 1
             del on.held[model]
 
+    def unload(self, on: Instance, victim: int) -> Iterator[Any]:
+        yield self.world.timeout(self.e.unload_s)
+        if on.dead:
+            return
+        if victim not in on.held:
+            on.disk_order.remove(victim)
+            on.disk_order.append(victim)
+        model = on.queue[0][0]
+        fits = on.memory >= self.m.memory[model]
+        if fits:
+            on.trying = False
+            on.queue.pop(0)
+            self.begin_load(on, model)
+            self.pump(on)
+        on.leaving.pop(victim).succeed()
+        if not fits:
+            yield self.world.timeout(self.e.refused_after * self.m.load_s[model])
+            if not on.dead:
+                on.trying = False
+                self.pump(on)
+
     def begin_load(self, on: Instance, model: int) -> None:
-        seconds = self.m.load_s[model] + on.late_s
-        if on.fresh:
-            seconds += self.e.first_load_s
-        if model not in on.disk_order:
-            seconds += self.m.fetch_s[model]
-            self.on_disk(on, model)
-        on.late_s, on.fresh = 0.0, False
+        seconds = self.m.load_s[model] + (self.e.first_load_s if on.fresh else 0.0)
+        on.fresh = False
+        on.loads += 1
+        on.memory -= self.m.memory[model]
         self.events.append((self.now, "load", on.number, model))
         self.world.process(self.load(on, model, seconds))
 
@@ -201,6 +258,9 @@ class Twin:
         if on.dead:
             return
         on.loads -= 1
+        on.wanted -= 1
+        if on.turn == model:
+            on.turn = None
         held = on.held[model]
         held.loaded = True
         for since in held.waiting:
@@ -213,7 +273,7 @@ class Twin:
     def on_disk(self, on: Instance, model: int) -> None:
         on.disk -= self.m.disk[model]
         on.disk_order.append(model)
-        for other in [each for each in on.disk_order if each not in on.held]:
+        for other in [each for each in on.disk_order if each not in on.held and each not in on.leaving]:
             if on.disk < 0:
                 on.disk_order.remove(other)
                 on.disk += self.m.disk[other]

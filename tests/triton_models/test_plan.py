@@ -24,7 +24,7 @@ from triton_models.facts.instances import GPUS, instance_type
 from triton_models.load.schedule import Schedule
 from triton_models.plan.compiled import BUCKETS
 from triton_models.plan.offer import Offer, offers
-from triton_models.plan.planning import Fleet, Limits, Planner, percentiles
+from triton_models.plan.planning import Assumed, Fleet, Limits, Planner, percentiles
 from triton_models.plan.simulation import Endpoint, Models, Simulation
 from triton_models.plan.traffic import Recorded, Steady, read_counts, waiting_by_mean_rates
 
@@ -239,7 +239,8 @@ def test_waits_by_mean_rates_are_those_of_a_simulation_with_steady_requests_and_
     ]
     traffic = Steady(rate=20, seconds=20_000, models=200, popularity=0.9)
     one = offer("ml.g5.xlarge", gib=5)
-    seen = Planner(models, traffic, Limits()).simulate(Fleet(offer=one, least=1, most=1)).waiting
+    fleet = Fleet(offer=one, least=1, most=1)
+    seen = Planner(models, traffic, Limits()).simulate(fleet, Assumed(unload_s=0.0)).waiting
     memory = [each.memory.values[LIKELY] for each in models]
     assert waiting_by_mean_rates(traffic.rates(), memory, one.room.memory) == pytest.approx(seen, abs=0.015)
 
@@ -373,6 +374,37 @@ def test_pinned_models_do_not_wait_and_leave_less_room() -> None:
     assert free.by_model[:8, 1].sum() > 0
     assert pinned.by_model[:8, 1].sum() == 0
     assert pinned.by_model[8:, 1].sum() > free.by_model[8:, 1].sum()
+
+
+@pytest.mark.parametrize("stalls", [False, True])
+def test_since_25_12_an_unload_delays_the_requests_for_all_models_of_its_instance(stalls: bool) -> None:
+    one, at = np.ones(3), np.arange(0, 100, 0.01)
+    asked = np.zeros(len(at), np.int32)
+    asked[500::1000] = [1, 2] * 5  # every ten seconds another one, for which there is no room
+    models = Models(
+        memory=one, disk=one, fetch_s=0 * one, load_s=0.1 * one, busy_s=1e-3 * one, pinned=one > 1
+    )
+    endpoint = Endpoint(
+        instances=1,
+        most=1,
+        gpus=1,
+        memory=2,
+        disk=9,
+        overhead_s=0,
+        first_load_s=0,
+        unload_s=2,
+        loads_at_once=1,
+        stalls=stalls,
+        first_s=1,
+        last_s=1,
+        replace_s=1,
+    )
+    simulation = Simulation(endpoint, models, logged=len(at))
+    simulation.send(at, asked)
+    since, done = simulation.arrays.log.T
+    assert simulation.unloads == 9
+    late = int((done - since > 0.2).sum())
+    assert (late > 9 * 150) if stalls else (late <= 9 + 10)
 
 
 NUMBERS = ["plan", "--models", "20x200MB", "--requests", "5/s", "--for", "10m", "--types", "ml.g5.xlarge"]

@@ -27,7 +27,7 @@ class Instances:
         count: The number of instances, on each GPU or on the CPU.
         kind: "KIND_CPU" keeps the model off the GPU. None lets the server choose: the GPU if there is one, so
             that the same artifact also runs on a host without a GPU.
-        gpu_memory_mb: The memory of one instance on its GPU in MiB. `fleet verify` measures it on a GPU, with
+        gpu_memory_mb: The memory of one instance on its GPU in MiB, which `fleet census` measures: without
             the libraries that the first model of a backend brings, and without a forest's pool. A rehearsal
             takes as much from its modelled GPU. None stands for its weights and a figure of its backend; a
             network may take several times as much. It takes nothing for Python models and DALI pipelines.

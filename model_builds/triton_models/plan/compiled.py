@@ -23,16 +23,18 @@ NEWER, OLDER, FIRST, LAST, STATUS, COPY, COPY_NEWER, COPY_OLDER = range(8)
 that wait for it; its status; whether a copy is on the disk; and the neighbors of a copy that is not in use,
 in the order in which they go."""
 
-ABSENT, QUEUED, LOADING, LOADED = range(4)
-"""The statuses of a model on an instance."""
+ABSENT, FETCHING, QUEUED, REFUSED_ONCE, LOADING, LOADED, LEAVING, LEAVING_ASKED = range(8)
+"""The statuses of a model on an instance: refused for lack of memory, it waits for its turn to make room. The
+last one is asked for while it is unloaded."""
 
-MODELS, LOADS, QUEUE_FIRST, QUEUE_COUNT, LOADED_ONCE, ROOM_ASKED, AGE = range(7)
+MODELS, LOADS, QUEUE_FIRST, QUEUE_COUNT, LOADED_ONCE, ROOM_ASKED, AGE, WANTED, TURN, MAKES_ROOM = range(10)
 """The numbers of an instance: its models; loads in progress; the ring of models to load; whether it has
-loaded one, and looks for room at a later moment; and how often its slot was taken: what was planned for an
-earlier instance does not happen."""
+loaded one, and looks for room at a later moment; how often its slot was taken: what was planned for an
+earlier instance does not happen; the models for which requests wait; the model whose turn it is to make room,
+from 1, or 0; and whether one is unloaded for it, or it is tried again."""
 
-MEMORY, DISK, DELAYED = range(3)
-"""What is free on an instance, and the seconds of unloading for its next load."""
+MEMORY, DISK = range(2)
+"""What is free on an instance."""
 
 UNTIL, ASSIGNED = range(2)
 """The fields of a GPU: the moment until which it is busy, and the seconds of all requests that it got."""
@@ -50,7 +52,7 @@ FREE, ANSWERED, FULL, PLANNED, NOTED, LOADED_MODELS, UNLOADED_MODELS, REFUSED = 
 """Numbers: the first free place for a request that waits; answers and events in the log; 1 without room for
 more requests; planned moments; and loads, unloads, and requests that were refused."""
 
-MANY, LOADS_AT_ONCE, FIRST_LOAD_S, UNLOAD_S, OVERHEAD_S = range(5)
+MANY, LOADS_AT_ONCE, FIRST_LOAD_S, UNLOAD_S, OVERHEAD_S, STALLS, REFUSED_AFTER = range(7)
 """The fields of the setting, as in `simulation.Endpoint`."""
 
 BUCKETS_PER_OCTAVE, OCTAVES, SMALLEST_S = 64, 40, 2.0**-20
@@ -63,7 +65,9 @@ _FIRST_BUCKET = int(np.float64(SMALLEST_S).view(np.int64)) >> _UNCOUNTED_BITS
 ROOM = 1 << 15
 """The most requests in progress on a GPU. An endpoint with more cannot keep up."""
 
-_NO_LOAD = -1
+_LOOK = -1
+_FETCHED, _REFUSED, _UNLOADED = 1 << 20, 1 << 21, 1 << 22
+"""What is planned for a model, besides the end of its load: see `Arrays.planned`."""
 
 
 class Arrays(NamedTuple):
@@ -82,7 +86,8 @@ class Arrays(NamedTuple):
         ring: The first place of each ring, and its count.
         queue: Rings of models to load, by slot.
         waiting: The moment and the successor of each request that waits.
-        planned: A heap of moments, each with a slot, its age, and the model whose load ends.
+        planned: A heap of moments, each with a slot, its age, and what happens: a model is loaded, or
+            copied (with `_FETCHED`), refused (`_REFUSED`) or unloaded (`_UNLOADED`), or there may be room.
         found: By model and field.
         times: The number of answers by bucket of their times, and of waits.
         number: See `FREE`.
@@ -241,46 +246,86 @@ def _note(a: Arrays, at: float, slot: int, model: int) -> None:
 
 
 @_compiled
-def _begin_loads(a: Arrays, slot: int, now: float) -> None:
-    """Begin the loads that have their turn, and unload idle models for them."""
-    numbers, free = a.slot[:, slot], a.free[slot]
-    while numbers[QUEUE_COUNT] and numbers[LOADS] < a.setting[LOADS_AT_ONCE]:
+def _queue(a: Arrays, slot: int, model: int, status: int, now: float) -> None:
+    """Let a load wait for its turn."""
+    numbers = a.slot[:, slot]
+    a.pair[slot, model, STATUS] = status
+    a.queue[slot, (numbers[QUEUE_FIRST] + numbers[QUEUE_COUNT]) % len(a.model)] = model
+    numbers[QUEUE_COUNT] += 1
+    _advance(a, slot, now)
+
+
+@_compiled
+def _try_load(a: Arrays, slot: int, model: int, now: float) -> None:
+    """Load a model if it fits and not too many are loaded. The server refuses it after a part of the load."""
+    if a.slot[LOADS, slot] >= a.setting[LOADS_AT_ONCE]:
+        _queue(a, slot, model, QUEUED, now)
+    elif a.free[slot, MEMORY] >= a.model[model, NEEDS_MEMORY]:
+        _begin_load(a, slot, model, now)
+    else:
+        _plan_refusal(a, slot, model, now)
+
+
+@_compiled
+def _plan_refusal(a: Arrays, slot: int, model: int, now: float) -> None:
+    if a.pair[slot, model, STATUS] != REFUSED_ONCE:
+        a.pair[slot, model, STATUS] = FETCHING
+    refused = now + a.setting[REFUSED_AFTER] * a.model[model, LOAD_S]
+    _plan(a.planned, a.number, refused, slot, a.slot[AGE, slot], _REFUSED + model)
+
+
+@_compiled
+def _advance(a: Arrays, slot: int, now: float) -> None:
+    """Give the next load its turn. If it was refused, it has the turn to make room until it is loaded."""
+    numbers = a.slot[:, slot]
+    while numbers[QUEUE_COUNT] and numbers[LOADS] < a.setting[LOADS_AT_ONCE] and not numbers[MAKES_ROOM]:
         model = a.queue[slot, numbers[QUEUE_FIRST]]
-        _make_room(a, slot, a.model[model, NEEDS_MEMORY], now)
-        fits = free[MEMORY] >= a.model[model, NEEDS_MEMORY]
-        if not fits:
-            next_done = math.inf
-            for each in range(a.ring.shape[1]):
-                if a.ring[slot, each, 1]:
-                    next_done = min(next_done, a.progress[slot, each, a.ring[slot, each, 0], DONE])
-            if next_done < math.inf:
-                if not numbers[ROOM_ASKED]:
-                    numbers[ROOM_ASKED] = 1
-                    _plan(a.planned, a.number, next_done, slot, numbers[AGE], _NO_LOAD)
+        refused = a.pair[slot, model, STATUS] == REFUSED_ONCE
+        if refused:
+            if numbers[TURN] and numbers[TURN] != 1 + model:
                 return
-            if numbers[LOADS]:
+            numbers[TURN] = 1 + model
+            if _unload_oldest(a, slot, now) or _may_become_idle(a, slot):
                 return
-        numbers[QUEUE_FIRST] = (numbers[QUEUE_FIRST] + 1) % len(a.model)
-        numbers[QUEUE_COUNT] -= 1
-        if fits:
+            numbers[TURN] = 0
+        _drop_from_queue(numbers, len(a.model))
+        if a.free[slot, MEMORY] >= a.model[model, NEEDS_MEMORY]:
             _begin_load(a, slot, model, now)
-        else:
+        elif refused:
             _refuse(a, slot, model)
+        else:
+            _plan_refusal(a, slot, model, now)
+
+
+@_part
+def _drop_from_queue(numbers: Array, room: int) -> None:
+    numbers[QUEUE_FIRST] = (numbers[QUEUE_FIRST] + 1) % room
+    numbers[QUEUE_COUNT] -= 1
+
+
+@_compiled
+def _may_become_idle(a: Arrays, slot: int) -> bool:
+    """Return whether a model will be idle later, and look again when a request is answered."""
+    numbers, next_done = a.slot[:, slot], math.inf
+    for each in range(a.ring.shape[1]):
+        if a.ring[slot, each, 1]:
+            next_done = min(next_done, a.progress[slot, each, a.ring[slot, each, 0], DONE])
+    if next_done < math.inf and not numbers[ROOM_ASKED]:
+        numbers[ROOM_ASKED] = 1
+        _plan(a.planned, a.number, next_done, slot, numbers[AGE], _LOOK)
+    return next_done < math.inf or numbers[WANTED] > numbers[QUEUE_COUNT]
 
 
 @_compiled
 def _begin_load(a: Arrays, slot: int, model: int, now: float) -> None:
-    numbers, free, about = a.slot[:, slot], a.free[slot], a.model[model]
-    free[MEMORY] -= about[NEEDS_MEMORY]
+    numbers, about = a.slot[:, slot], a.model[model]
+    a.free[slot, MEMORY] -= about[NEEDS_MEMORY]
     numbers[LOADS] += 1
     a.pair[slot, model, STATUS] = LOADING
-    seconds = about[LOAD_S] + free[DELAYED]
+    seconds = about[LOAD_S]
     if not numbers[LOADED_ONCE]:
         seconds += a.setting[FIRST_LOAD_S]
-    if not a.pair[slot, model, COPY]:
-        seconds += about[FETCH_S]
-        keep_on_disk(a, slot, model)
-    free[DELAYED], numbers[LOADED_ONCE] = 0.0, 1
+    numbers[LOADED_ONCE] = 1
     a.number[LOADED_MODELS] += 1
     _note(a, now, slot, model)
     _plan(a.planned, a.number, now + seconds, slot, numbers[AGE], model)
@@ -300,25 +345,52 @@ def keep_on_disk(a: Arrays, slot: int, model: int) -> None:
 
 
 @_compiled
-def _make_room(a: Arrays, slot: int, wanted: float, now: float) -> None:
-    """Unload idle models until so many bytes are free, the least recently used first."""
-    end, pair, free = len(a.model), a.pair, a.free[slot]
-    if free[MEMORY] >= wanted:
-        return
+def _unload_oldest(a: Arrays, slot: int, now: float) -> bool:
+    """Begin to unload the idle model that was used least recently; return False if all are busy."""
     _forget(slot, now, a.users, a.progress, a.ring)
+    end, pair = len(a.model), a.pair
     model = pair[slot, end, NEWER]
-    while free[MEMORY] < wanted and model != end:
-        after, here = pair[slot, model, NEWER], pair[slot, model]
+    while model != end:
+        here = pair[slot, model]
         if here[STATUS] == LOADED and a.users[model, slot] == 0 and not a.model[model, PINNED]:
             _take_out(pair, slot, model, NEWER, OLDER)
-            here[STATUS], a.users[model, slot] = ABSENT, -1
+            here[STATUS], a.users[model, slot] = LEAVING, -1
+            # The memory is free long before the server has answered: another load may take it.
+            a.free[slot, MEMORY] += a.model[model, NEEDS_MEMORY]
             a.slot[MODELS, slot] -= 1
-            free[MEMORY] += a.model[model, NEEDS_MEMORY]
-            free[DELAYED] += a.setting[UNLOAD_S]
+            a.slot[MAKES_ROOM, slot] = 1
             a.number[UNLOADED_MODELS] += 1
-            _append(pair, slot, model, COPY_NEWER, COPY_OLDER)
+            done = now + a.setting[UNLOAD_S]
+            if a.setting[STALLS]:
+                for each in range(a.gpu.shape[1]):
+                    until = max(now, a.gpu[slot, each, UNTIL])
+                    a.gpu[slot, each, UNTIL] = max(until, done)
+                    a.gpu[slot, each, ASSIGNED] += max(until, done) - until
             _note(a, now, slot, -1 - model)
-        model = after
+            _plan(a.planned, a.number, done, slot, a.slot[AGE, slot], _UNLOADED + model)
+            return True
+        model = here[NEWER]
+    return False
+
+
+@_compiled
+def _unloaded(a: Arrays, slot: int, model: int, now: float) -> None:
+    """Load the model whose turn it is, and this one again if it was asked for meanwhile."""
+    numbers = a.slot[:, slot]
+    asked = a.pair[slot, model, STATUS] == LEAVING_ASKED
+    if not asked:
+        a.pair[slot, model, STATUS] = ABSENT
+        _append(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
+    other = numbers[TURN] - 1
+    if a.free[slot, MEMORY] >= a.model[other, NEEDS_MEMORY]:
+        numbers[MAKES_ROOM] = 0
+        _drop_from_queue(numbers, len(a.model))
+        _begin_load(a, slot, other, now)
+        _advance(a, slot, now)
+    else:
+        _plan_refusal(a, slot, other, now)
+    if asked:
+        _try_load(a, slot, model, now)
 
 
 @_compiled
@@ -335,46 +407,58 @@ def _refuse(a: Arrays, slot: int, model: int) -> None:
     here[FIRST], here[LAST], here[STATUS] = -1, -1, ABSENT
     a.users[model, slot] = -1
     a.slot[MODELS, slot] -= 1
-    if here[COPY]:
-        _append(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
+    a.slot[WANTED, slot] -= 1
+    _append(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
 
 
 @_compiled
 def _happen(a: Arrays) -> None:
-    """Let the first planned moment come: a load ends, or room may have become free."""
+    """Let the first planned moment come."""
     now, slot = a.planned[0, 0], int(a.planned[0, 1])
-    current, model = a.slot[AGE, slot] == int(a.planned[0, 2]), int(a.planned[0, 3])
+    current, what = a.slot[AGE, slot] == int(a.planned[0, 2]), int(a.planned[0, 3])
     _drop_first(a.planned, a.number)
     if not current:
         return
-    if model == _NO_LOAD:
+    if what == _LOOK:
         a.slot[ROOM_ASKED, slot] = 0
+        _advance(a, slot, now)
+    elif what >= _UNLOADED:
+        _unloaded(a, slot, what - _UNLOADED, now)
+    elif what >= _REFUSED:
+        model = what - _REFUSED
+        if a.slot[TURN, slot] == 1 + model:
+            a.slot[MAKES_ROOM, slot] = 0
+            _advance(a, slot, now)
+        else:
+            _queue(a, slot, model, REFUSED_ONCE, now)
+    elif what >= _FETCHED:
+        keep_on_disk(a, slot, what - _FETCHED)
+        _try_load(a, slot, what - _FETCHED, now)
     else:
-        _forget(slot, now, a.users, a.progress, a.ring)
-        a.slot[LOADS, slot] -= 1
-        place = a.pair[slot, model, FIRST]
-        a.pair[slot, model, FIRST] = a.pair[slot, model, LAST] = -1
-        a.pair[slot, model, STATUS] = LOADED
-        while place >= 0:
-            after, since = int(a.waiting[place, 1]), a.waiting[place, 0]
-            _serve(
-                slot,
-                model,
-                since,
-                now,
-                a.gpu,
-                a.progress,
-                a.ring,
-                a.model,
-                a.times,
-                a.setting,
-                a.number,
-                a.log,
-            )
-            a.times[1, _bucket(now - since)] += 1
-            a.waiting[place, 1], a.number[FREE] = a.number[FREE], place
-            place = after
-    _begin_loads(a, slot, now)
+        _loaded(a, slot, what, now)
+
+
+@_compiled
+def _loaded(a: Arrays, slot: int, model: int, now: float) -> None:
+    """Serve the requests that wait for a model."""
+    _forget(slot, now, a.users, a.progress, a.ring)
+    numbers = a.slot[:, slot]
+    numbers[LOADS] -= 1
+    numbers[WANTED] -= 1
+    if numbers[TURN] == 1 + model:
+        numbers[TURN] = 0
+    place = a.pair[slot, model, FIRST]
+    a.pair[slot, model, FIRST] = a.pair[slot, model, LAST] = -1
+    a.pair[slot, model, STATUS] = LOADED
+    while place >= 0:
+        after, since = int(a.waiting[place, 1]), a.waiting[place, 0]
+        _serve(
+            slot, model, since, now, a.gpu, a.progress, a.ring, a.model, a.times, a.setting, a.number, a.log
+        )
+        a.times[1, _bucket(now - since)] += 1
+        a.waiting[place, 1], a.number[FREE] = a.number[FREE], place
+        place = after
+    _advance(a, slot, now)
 
 
 @_compiled
@@ -409,7 +493,7 @@ def take(a: Arrays, at: Array, since: Array, asked: Array, first: int, until: fl
         _forget(slot, now, users, progress, ring)
         found[model, ASKED] += 1
         status = pair[slot, model, STATUS]
-        if status == ABSENT:
+        if status in (ABSENT, LEAVING):
             _append(pair, slot, model, NEWER, OLDER)
         elif pair[slot, end, OLDER] != model:
             _take_out(pair, slot, model, NEWER, OLDER)
@@ -432,19 +516,23 @@ def _wait(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
     a.found[model, WAITED] += 1
     a.number[FREE] = int(a.waiting[place, 1])
     a.waiting[place, 0], a.waiting[place, 1] = since, -1
-    if here[STATUS] != ABSENT:
+    if here[STATUS] not in (ABSENT, LEAVING):
         a.waiting[here[LAST], 1] = place
         here[LAST] = place
         a.users[model, slot] += 1
         return
-    here[STATUS], here[FIRST], here[LAST] = QUEUED, place, place
-    a.users[model, slot] = 1
-    if here[COPY]:
-        _take_out(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
+    here[FIRST], here[LAST], a.users[model, slot] = place, place, 1
     numbers[MODELS] += 1
-    a.queue[slot, (numbers[QUEUE_FIRST] + numbers[QUEUE_COUNT]) % len(a.model)] = model
-    numbers[QUEUE_COUNT] += 1
-    _begin_loads(a, slot, now)
+    numbers[WANTED] += 1
+    if here[STATUS] == LEAVING:
+        here[STATUS] = LEAVING_ASKED
+    elif here[COPY]:
+        _take_out(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
+        _try_load(a, slot, model, now)
+    else:
+        here[STATUS] = FETCHING
+        fetched = now + a.model[model, FETCH_S]
+        _plan(a.planned, a.number, fetched, slot, numbers[AGE], _FETCHED + model)
 
 
 @_compiled
@@ -460,7 +548,7 @@ def start(a: Arrays, slot: int, memory: float, disk: float, now: float) -> None:
     age = a.slot[AGE, slot]
     a.slot[:, slot] = 0
     a.slot[AGE, slot] = age + 1
-    a.free[slot, MEMORY], a.free[slot, DISK], a.free[slot, DELAYED] = memory, disk, 0.0
+    a.free[slot, MEMORY], a.free[slot, DISK] = memory, disk
     a.gpu[slot, :, UNTIL] = now
     a.ring[slot] = 0
     for model in range(end):

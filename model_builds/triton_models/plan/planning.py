@@ -15,6 +15,7 @@ import numpy as np
 from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST, Profile
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.check.fits import LIMITS, share_of
+from triton_models.facts.containers import REQUEST_THREADS
 from triton_models.facts.cost import HOURS_PER_MONTH
 from triton_models.plan import policy
 from triton_models.plan.compiled import ASKED, BUCKETS_PER_OCTAVE, SMALLEST_S, WAITED, Array
@@ -25,9 +26,9 @@ from triton_models.plan.traffic import Traffic, waiting_by_mean_rates
 PLAN = Check(id="plan", source=FROM_ARGUMENTS)
 
 _MOST_INSTANCES = 64
-# Neither is documented: guesses, of which the first one is turned around.
-_LOADS_AT_ONCE = 4
-_UNLOAD_S = 0.1
+_UNLOAD_S, _QUICK_UNLOAD_S = 3.0, 0.5
+"""Triton answers an unload after 2 or 3 seconds: the belief `unload-takes-seconds`."""
+
 _FULL = 0.95
 _HOUR_S = 3600.0
 # Traffic whose busiest minute is so much above its mean may be cheaper with scaling.
@@ -82,7 +83,9 @@ class Assumed:
     times: int = LIKELY
     busy: int = LIKELY
     many: int = policy.MANY
-    loads_at_once: int = _LOADS_AT_ONCE
+    loads_at_once: int = REQUEST_THREADS
+    unload_s: float = _UNLOAD_S
+    stalls: bool = False
     starts: float = 1.0  # the time of a start, as a multiple
 
 
@@ -210,7 +213,7 @@ class Planner:
                 key=lambda each: each.usd_per_month,
                 default=None,
             ),
-            doubts=list(self._doubts(fleet)),
+            doubts=list(self._doubts(fleet, unloads=best.unloads)),
             by_mean_rates=waiting_by_mean_rates(
                 self._traffic.rates(), self._sizes(fleet.offer), best.most_instances
             ),
@@ -382,8 +385,9 @@ class Planner:
             disk=fleet.offer.room.disk,
             overhead_s=OVERHEAD_S,
             first_load_s=FIRST_LOAD_S.values[assumed.times],
-            unload_s=_UNLOAD_S,
+            unload_s=assumed.unload_s,
             loads_at_once=assumed.loads_at_once,
+            stalls=assumed.stalls,
             many=assumed.many,
             first_s=first_s,
             last_s=last_s,
@@ -403,14 +407,19 @@ class Planner:
             pinned=pinned,
         )
 
-    def _doubts(self, fleet: Fleet) -> Iterator[Doubt]:
+    def _doubts(self, fleet: Fleet, *, unloads: int) -> Iterator[Doubt]:
         """Yield the beliefs that change the figures, one at a time."""
         doubted: list[tuple[str, Mapping[str, Assumed]]] = [
             ("gpu-memory-of-models", {"least": Assumed(memory=LEAST), "most": Assumed(memory=MOST)}),
             ("cold-start-figures", {"shortest": Assumed(times=LEAST), "longest": Assumed(times=MOST)}),
             ("routing-to-loaded", {"any instance": Assumed(many=0), "never another": Assumed(many=1 << 30)}),
-            ("loads at a time", {"1": Assumed(loads_at_once=1), "8": Assumed(loads_at_once=8)}),
+            ("loads at a time", {"1": Assumed(loads_at_once=1)}),
         ]
+        if unloads:
+            doubted += [
+                ("unload-takes-seconds", {"half a second": Assumed(unload_s=_QUICK_UNLOAD_S)}),
+                ("unload-stalls", {"as since 25.12": Assumed(stalls=True)}),
+            ]
         if any(len(set(each.busy_s.values)) > 1 for each in self._models):
             busy = {"least": Assumed(busy=LEAST), "most": Assumed(busy=MOST)}
             doubted.append(("GPU time of a request", busy))

@@ -1,8 +1,8 @@
 """The simulation of an endpoint: requests, loads, unloads and instances, one after the other.
 
 It decides as a rehearsed endpoint does. A GPU answers its requests one after the other, in their order,
-without batches. A load reserves its memory at its start, and unloads idle models for it, the least recently
-used one first.
+without batches. A load reserves its memory at its start. If there is too little, it waits for its turn to
+unload idle models, the least recently used one first.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from triton_models.plan.compiled import (
     FREE,
     FULL,
     LOADED_MODELS,
-    LOADS,
     NOTED,
-    QUEUE_COUNT,
     REFUSED,
     ROOM,
     UNLOADED_MODELS,
     UNTIL,
     WAITED,
+    WANTED,
     Array,
     Arrays,
 )
@@ -89,7 +88,10 @@ class Endpoint:
         disk: Bytes for copies of models.
         overhead_s: The time of a request besides its model's.
         first_load_s: The additional time of the first load of an instance.
+        unload_s: The time of an unload. One at a time makes room on an instance.
         loads_at_once: On an instance.
+        refused_after: The share of a load after which the server refuses a model for lack of memory.
+        stalls: Whether an unload stops all answers of its instance, as Triton's does since 25.12.
         many: See `policy.choose`.
         first_s: From a change to the first new instance.
         last_s: From a change to the last new instance.
@@ -107,6 +109,8 @@ class Endpoint:
     first_load_s: float
     unload_s: float
     loads_at_once: int
+    stalls: bool = False
+    refused_after: float = 0.5
     many: int = policy.MANY
     first_s: float
     last_s: float
@@ -205,6 +209,10 @@ class Simulation:
         """Plan the loss of an instance, by its place in the order of their starts."""
         self._push(at, lambda now: self._lose(number, now))
 
+    def add(self, at: float, count: int) -> None:
+        """Plan that instances are added, as scaling adds them."""
+        self._push(at, lambda now: self._add(count, now))
+
     def send(self, at: Array, models: Array) -> None:
         """Take requests in the order of their times.
 
@@ -252,7 +260,7 @@ class Simulation:
 
     def _start(self, now: float) -> None:
         """Begin to send requests to another instance."""
-        busy = self.arrays.slot[LOADS] + self.arrays.slot[QUEUE_COUNT]
+        busy = self.arrays.slot[WANTED].copy()
         busy[self._among] = 1
         self._started += 1
         on = _Instance(number=self._started, slot=int(np.flatnonzero(busy == 0)[0]))
@@ -287,7 +295,7 @@ class Simulation:
         again = now + self._endpoint.repeat_s
         for model, since in self._interrupted(on, now):
             self._push(again, partial(self._ask, model, since))
-        self.arrays.slot[[LOADS, QUEUE_COUNT], on.slot] = 0
+        self.arrays.slot[WANTED, on.slot] = 0
         self.arrays.slot[AGE, on.slot] += 1
         self._push(now + self._endpoint.replace_s, self._come)
 
@@ -396,12 +404,15 @@ def _arrays(endpoint: Endpoint, models: Models, *, slots: int, logged: int) -> A
     waiting, planned = np.zeros((_WAITING_ROOM, 2)), np.full((_PLANNED_ROOM, 4), np.inf)
     waiting[:, 1] = np.arange(1, _WAITING_ROOM + 1)
     return Arrays(
-        setting=np.array([e.many, e.loads_at_once, e.first_load_s, e.unload_s, e.overhead_s], float),
+        setting=np.array(
+            [e.many, e.loads_at_once, e.first_load_s, e.unload_s, e.overhead_s, e.stalls, e.refused_after],
+            float,
+        ),
         model=np.array([m.memory, m.disk, m.fetch_s, m.load_s, m.busy_s, m.pinned], float).T.copy(),
         users=np.full((count, slots), -1, np.int32),
         pair=np.zeros((slots, count + 1, 8), np.int32),
-        slot=np.zeros((7, slots), np.int64),
-        free=np.zeros((slots, 3)),
+        slot=np.zeros((10, slots), np.int64),
+        free=np.zeros((slots, 2)),
         gpu=np.zeros((slots, gpus, 2)),
         progress=np.zeros((slots, gpus, ROOM, 3)),
         ring=np.zeros((slots, gpus, 2), np.int64),
