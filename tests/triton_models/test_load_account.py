@@ -145,3 +145,16 @@ def test_an_endpoint_that_cannot_be_described_is_not_asked_in_an_account(
     assert cli.main(["load", "--endpoint", "other", "--repository", URL, *ONE_SECOND]) == 1
     assert "other cannot be described" in capsys.readouterr().err
     assert served.runtime.requests == []
+
+
+def test_a_plan_says_what_it_saves_compared_with_an_endpoint(
+    served: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["plan", "--models", "3x50MB", "--requests", "2/s", "--for", "10m", "--types", "ml.g4dn.xlarge"]
+    assert cli.main([*given, "--compare", "e"]) == 0
+    assert "the plan saves 538 of them, 50%" in capsys.readouterr().out
+    assert cli.main([*given, "--compare", "e", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["today"]["min_capacity"] == 2
+    assert found["today"]["usd_per_month"] == pytest.approx(2 * 0.7364 * 730, abs=0.01)
+    assert cli.main([*given, "--compare", "unknown", "--json"]) == 1

@@ -440,6 +440,53 @@ def test_the_settings_are_written_where_they_belong(
     assert "plan-write" in capsys.readouterr().err
 
 
+TENANTS = """
+traffic:
+  - {requests_per_second: 2, seconds: 3600}
+  - {requests_per_second: 20, seconds: 600, start: 1200, last_model: 5}
+"""
+
+
+def test_a_page_shows_all_fleets_and_the_cheapest_one_over_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tenants.yaml").write_text(TENANTS)
+    given = ["--models", "60x400MB", "--scenario", str(tmp_path / "tenants.yaml"), "--waiting", "5%"]
+    types = ["--types", "ml.g5.xlarge", "ml.g4dn.xlarge", "--report", str(tmp_path / "plan.html")]
+    assert cli.main(["plan", *given, *types, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["traffic"].startswith("19,200 requests to 60 models")
+    page = (tmp_path / "plan.html").read_text()
+    best = found["best"]
+    assert f"{best['min_capacity']} x {best['instance_type']}: {best['usd_per_month']:,.0f} USD" in page
+    for title in (
+        "Requests that wait for a load, by the cost of a month",
+        "Requests per second",
+        "Instances",
+    ):
+        assert f'aria-label="{title}"' in page
+    assert "routing-to-loaded: any instance" in page
+    assert page.count("<circle") > 2
+    assert "default-src 'none'" in page
+
+
+def test_a_page_about_limits_that_no_fleet_meets_says_so(tmp_path: Path) -> None:
+    assert cli.main([*NUMBERS, "--p99", "1ms", "--report", str(tmp_path / "plan.html")]) == 1
+    assert "no fleet meets the limits" in (tmp_path / "plan.html").read_text()
+
+
+def test_two_models_on_one_endpoint_cost_half_of_two_endpoints() -> None:
+    def cost(count: int) -> float:
+        models = alike(count, size=300e6, backend="tensorrt")
+        traffic = Steady(rate=5, seconds=2000, models=count, popularity=0)
+        best = Planner(models, traffic, Limits()).plan([offer("ml.g4dn.4xlarge")]).best
+        assert best is not None
+        return best.usd_per_month
+
+    assert cost(2) == cost(1)
+    assert 12 * (2 * cost(1) - cost(2)) == pytest.approx(13_184, abs=1)  # in a year, of blog post 004 of AWS
+
+
 def test_limits_that_no_fleet_meets_name_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*NUMBERS, "--p99", "1ms"]) == 1
     said = capsys.readouterr().out

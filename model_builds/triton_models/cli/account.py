@@ -218,6 +218,12 @@ def plan(parser: argparse.ArgumentParser) -> None:
         "--trace", type=Path, metavar="FILE", help="a CSV file with the columns seconds and model"
     )
     asked.add_argument(
+        "--scenario",
+        type=Path,
+        metavar="FILE",
+        help="the traffic of a scenario of `fleet rehearse`, such as tenants that come and go",
+    )
+    asked.add_argument(
         "--counts",
         type=Path,
         metavar="FILE",
@@ -262,6 +268,12 @@ def plan(parser: argparse.ArgumentParser) -> None:
         help="the instance types (default: those that AWS documents for multi-model endpoints on GPUs)",
     )
     parser.add_argument("--price", type=not_negative, metavar="USD", help="the price of the type per hour")
+    parser.add_argument(
+        "--compare", metavar="ENDPOINT", help="say what the plan saves, compared with what this endpoint has"
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="write a page about the plan to FILE, an .html"
+    )
     parser.add_argument(
         "--write",
         nargs="?",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +14,13 @@ from triton_models.artifact.profile import Profile, Range
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.outcome import progress
 from triton_models.check.estimate import PROFILE, alike, of_folder
+from triton_models.load.account import deployed
 from triton_models.load.schedule import read
+from triton_models.load.streams import read_scenario
 from triton_models.plan.logs import read_logs
 from triton_models.plan.offer import offers
-from triton_models.plan.planning import Limits, Planner
+from triton_models.plan.page import page
+from triton_models.plan.planning import Fleet, Limits, Planner
 from triton_models.plan.result import PlanResult, write
 from triton_models.plan.traffic import REQUESTS, Recorded, Steady, Traffic, read_counts
 from triton_models.repository.objects import opened
@@ -46,11 +49,25 @@ def run(arguments: argparse.Namespace) -> PlanResult:
     offered = offers(arguments.types, backends=backends, usd_per_hour=arguments.price)
     limits = Limits(waiting=arguments.waiting, p99_s=arguments.p99)
     progress("The first plan on a machine takes some seconds longer: the simulation is compiled.")
-    plan = Planner(models, traffic, limits).plan(offered, pinned=_pinned(arguments, models))
-    if plan.best is not None and arguments.write is not None:
-        write(plan.best, arguments.write)
-        return PlanResult(plan=plan, written=arguments.write)
-    return PlanResult(plan=plan)
+    today = None if arguments.compare is None else _today(arguments.compare, backends)
+    plan = Planner(models, traffic, limits).plan(offered, pinned=_pinned(arguments, models), today=today)
+    if arguments.report is not None:
+        arguments.report.write_text(page(plan), encoding="utf-8")
+    written = arguments.write if plan.best is not None else None
+    if plan.best is not None and written is not None:
+        write(plan.best, written)
+    return PlanResult(plan=plan, written=written, page=arguments.report)
+
+
+def _today(endpoint: str, backends: Collection[str]) -> Fleet:
+    """Return the instances that an endpoint of the account has now."""
+    variants = deployed(endpoint).variants
+    if len(variants) > 1:
+        what, fix = f"{endpoint} has {len(variants)} variants", "name an endpoint with one variant"
+        raise ARGUMENTS.error(what=what, where="--compare", fix=fix)
+    [variant] = variants
+    [offer] = offers([variant.instance_type], backends=backends, usd_per_hour=None)
+    return Fleet(offer=offer, least=variant.count, most=variant.count)
 
 
 def _models(arguments: argparse.Namespace) -> Sequence[Profile]:
@@ -87,13 +104,15 @@ def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffi
     names = [each.name for each in models]
     if arguments.trace is not None:
         return Recorded(schedule=read(arguments.trace, names, longest_s=_LONGEST_S))
+    if arguments.scenario is not None:
+        return Recorded(schedule=read_scenario(arguments.scenario, names))
     if arguments.counts is not None:
         return Recorded(schedule=read_counts(arguments.counts, names, seed=arguments.seed))
     if arguments.from_logs is not None:
         named = arguments.models is None or _ALIKE.fullmatch(arguments.models) is None
         return Recorded(schedule=read_logs(arguments.from_logs, names, days=arguments.days, named=named))
     if arguments.requests is None:
-        fix = "give --requests 50/s, --trace FILE, --counts FILE or --from-logs ENDPOINT"
+        fix = "give --requests 50/s, --scenario FILE, --trace FILE, --counts FILE or --from-logs ENDPOINT"
         raise REQUESTS.error(what="the requests are missing", where="the command line", fix=fix)
     if len(arguments.requests) > 1:
         fix = "give one rate, or a trace with --trace"

@@ -20,7 +20,15 @@ from triton_models.facts.cost import HOURS_PER_MONTH
 from triton_models.plan import policy
 from triton_models.plan.compiled import ASKED, BUCKETS_PER_OCTAVE, SMALLEST_S, WAITED, Array
 from triton_models.plan.offer import FIRST_LOAD_S, OVERHEAD_S, STARTS_S, Offer
-from triton_models.plan.simulation import MINUTE_S, Endpoint, Models, OverloadedError, Simulation, Tracking
+from triton_models.plan.simulation import (
+    MINUTE_S,
+    Endpoint,
+    Minute,
+    Models,
+    OverloadedError,
+    Simulation,
+    Tracking,
+)
 from triton_models.plan.traffic import Traffic, waiting_by_mean_rates
 
 PLAN = Check(id="plan", source=FROM_ARGUMENTS)
@@ -115,6 +123,7 @@ class Outcome:
     gave_up: bool = False
     cause: str = ""
     by_model: Array | None = field(default=None, repr=False, compare=False)
+    minutes: Sequence[Minute] = field(default=(), repr=False, compare=False)
 
     def meets(self, limits: Limits) -> bool:
         """Return whether it meets the limits."""
@@ -147,6 +156,8 @@ class Plan:
         pinned: The cheapest fleet with a fifth of the models pinned; None if they fit on no type, or the
             plan has pinned models.
         doubts: What the best fleet rests on.
+        today: The fleet that is compared with the plan; None without one.
+        tried: All fleets that were simulated with all requests, or until too many waited.
         by_mean_rates: The share that would wait by mean rates alone.
     """
 
@@ -158,6 +169,8 @@ class Plan:
     fewer: Outcome | None = None
     pinned: Outcome | None = None
     doubts: Sequence[Doubt] = ()
+    today: Outcome | None = None
+    tried: Sequence[Outcome] = ()
     by_mean_rates: float = 0.0
 
 
@@ -169,14 +182,16 @@ class Planner:
         self._popular = np.argsort(-traffic.rates(), kind="stable")
         self._known: dict[Any, Outcome] = {}
         self._shares: dict[Any, Array] = {}
+        self._tried: dict[Fleet, Outcome] = {}
         self._lock, self._locks = Lock(), dict[Any, Lock]()
 
-    def plan(self, offers: Sequence[Offer], *, pinned: int = 0) -> Plan:
+    def plan(self, offers: Sequence[Offer], *, pinned: int = 0, today: Fleet | None = None) -> Plan:
         """Return the cheapest fleet of the offered types.
 
         Args:
             offers: The instance types.
             pinned: The number of models to pin, the most popular ones.
+            today: A fleet to compare the plan with.
 
         Raises:
             FleetError: A model, or those that are pinned, fit on none of the types.
@@ -191,8 +206,11 @@ class Planner:
             limits=self._limits,
             best=found[0] if found[0].meets(self._limits) else None,
             others=found[1:] if found[0].meets(self._limits) else found,
+            today=None if today is None else self.simulate(today),
         )
-        return plan if plan.best is None else self._around(plan, plan.best, offers)
+        if plan.best is not None:
+            plan = self._around(plan, plan.best, offers)
+        return replace(plan, tried=tuple(self._tried.values()))
 
     def _cheapest_of_each(self, offers: Sequence[Offer], pinned: int) -> list[Outcome]:
         """Return the cheapest fleet of each type on which the models fit."""
@@ -335,7 +353,10 @@ class Planner:
         found = self._known[key]
         price = fleet.offer.price.usd_per_hour
         usd = found.instance_hours * price * HOURS_PER_MONTH / (self._traffic.seconds / _HOUR_S)
-        return replace(found, fleet=fleet, usd_per_month=usd)
+        found = replace(found, fleet=fleet, usd_per_month=usd)
+        if assumed == Assumed():
+            self._tried[fleet] = found
+        return found
 
     def _simulated(self, fleet: Fleet, assumed: Assumed, most_requests: float, *, gives_up: bool) -> Outcome:
         simulation = Simulation(self._endpoint(fleet, assumed), self._arrays(fleet, assumed))
@@ -373,6 +394,7 @@ class Planner:
             most_instances=max((each.instances for each in simulation.minutes), default=fleet.least),
             gave_up=gave_up,
             by_model=found.copy(),
+            minutes=simulation.minutes,
         )
 
     def _endpoint(self, fleet: Fleet, assumed: Assumed) -> Endpoint:

@@ -27,10 +27,12 @@ class PlanResult:
 
     Attributes:
         written: The file whose settings were changed, if one was.
+        page: The page about it, if one was written.
     """
 
     plan: Plan
     written: Path | None = None
+    page: Path | None = None
 
     @property
     def exit_code(self) -> int:
@@ -49,6 +51,7 @@ class PlanResult:
             "others": [_as_dict(each) for each in plan.others],
             "one_fewer": _as_dict(plan.fewer),
             "a_fifth_pinned": _as_dict(plan.pinned),
+            "today": _as_dict(plan.today),
             "doubts": {
                 doubt.belief: {what: _as_dict(found) for what, found in doubt.outcomes.items()}
                 for doubt in plan.doubts
@@ -70,11 +73,14 @@ class PlanResult:
         rows += [("" if each.meets(plan.limits) else "too slow", each) for each in plan.others[:_MOST_LISTED]]
         rows += [("one instance fewer", plan.fewer)] if plan.fewer else []
         rows += [(f"{plan.pinned.fleet.pinned} models pinned", plan.pinned)] if plan.pinned else []
+        rows += [("today", plan.today)] if plan.today else []
         yield from _table(rows)
         yield ""
         if plan.best is None:
             yield self._not_met()
             return
+        if plan.today is not None:
+            yield _compared(plan.best, plan.today)
         yield from self._why(plan.best)
         yield ""
         yield "What it rests on, and what it would do otherwise:"
@@ -87,6 +93,8 @@ class PlanResult:
         yield "In cdk.json:" if self.written is None else f"Written to {self.written}:"
         for name, value in settings(plan.best).items():
             yield f'  "{name}": {json.dumps(value)}'
+        if self.page is not None:
+            yield f"Page: {self.page}"
 
     def _not_met(self) -> str:
         limits, nearest = self.plan.limits, self.plan.others[0]
@@ -124,6 +132,14 @@ class PlanResult:
             most = [each for each in waits.argsort()[::-1][:_MOST_LISTED].tolist() if waits[each]]
             listed = ", ".join(f"{plan.models[each].name} ({waits[each]:,})" for each in most)
             yield f"Most requests that wait ask for {listed}."
+
+
+def _compared(best: Outcome, today: Outcome) -> str:
+    now = f"Today, {today.fleet} cost {today.usd_per_month:,.0f} USD a month"
+    saved = today.usd_per_month - best.usd_per_month
+    if saved <= 0:
+        return f"{now}: the cheapest fleet that meets the limits costs {-saved:,.0f} more."
+    return f"{now}: the plan saves {saved:,.0f} of them, {saved / today.usd_per_month:.0%}."
 
 
 def settings(best: Outcome) -> Mapping[str, Any]:
