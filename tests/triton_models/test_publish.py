@@ -411,3 +411,6 @@ def test_a_plan_says_of_which_models_nothing_is_recorded(resnet50, repository, s
     write_manifest(repository, document, s3)
     assert main(["plan", "--repository", repository, "--requests", "1/s"]) == 1
     assert "nothing is recorded about resnet50" in capsys.readouterr().err
+    publish([resnet50], repository=repository, s3=s3)
+    given = ["plan", "--repository", repository, "--requests", "1/s", "--for", "10m"]
+    assert main([*given, "--types", "ml.g5.xlarge"]) == 0

@@ -30,7 +30,7 @@ from triton_models.builds.tensorrt.machine import query_gpus
 from triton_models.check.estimate import of_layout
 from triton_models.declare.declaration import Example
 from triton_models.deliver.verify.comparing import answered, served_model
-from triton_models.deliver.verify.verify import MAX_BYTES, declaration_of, examples_of
+from triton_models.deliver.verify.verify import MAX_BYTES, configure, declaration_of, examples_of, repeated
 
 if TYPE_CHECKING:
     from triton_models.deliver.verify.server import Server
@@ -215,6 +215,7 @@ def measure(root: Path, examples: Sequence[Example], *, server: Server, cycles: 
     """
     record = read_layout(root).build()
     model, requests = served_model(root, record), _requests(root, record, examples)
+    configure(server, record)
     server.start()
     begin = _settled(server)
     loads, rests = list[float](), list[Usage]()
@@ -273,13 +274,7 @@ def _requests(root: Path, record: Mapping[str, Any], examples: Sequence[Example]
     rows = max(1, len(next(iter(smallest.inputs.values()))))
     most = max(1, min(most, MAX_BYTES // max(1, size(smallest) // rows)))
 
-    def of(count: int) -> Example:
-        inputs = {
-            name: np.resize(each, (count, *np.shape(each)[1:])) for name, each in smallest.inputs.items()
-        }
-        return replace(smallest, inputs=inputs)
-
-    return {count: of(count) for count in sorted({1, most})}
+    return {count: replace(smallest, inputs=repeated(smallest.inputs, count)) for count in sorted({1, most})}
 
 
 def _copied(root: Path, folder: Path, model: str) -> Path:

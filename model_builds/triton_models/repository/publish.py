@@ -221,9 +221,12 @@ def recorded_artifact(model: str, name: str, record: ArtifactRecord, path: Path)
 
 def _record(artifact: Artifact, *, manifest: Manifest) -> ArtifactRecord:
     known = manifest.record(model=artifact.model, artifact=artifact.name)
-    if known is not None and (known.size, known.sha256) == (artifact.size, artifact.sha256):
+    same = known is not None and (known.size, known.sha256) == (artifact.size, artifact.sha256)
+    if known is not None and same and known.profile is not None:
         return known
     layout = read_layout(artifact.path)
+    if known is not None and same:
+        return replace(known, profile=_estimated(layout))
     raise_if_any(check_layout(layout))
     return ArtifactRecord(
         size=artifact.size,

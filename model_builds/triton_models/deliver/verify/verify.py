@@ -163,10 +163,7 @@ def compare(root: Path, expect: Callable[[], Expected], *, server: Server, hurry
     In a hurry, the server unloads the model while the next one is verified.
     """
     record = _record(root)
-    # The libraries of TensorRT plugins that the plans need, in the order of their names.
-    plans = record.get("plans", {}).values()
-    plugins = {path for plan in plans for path in plan.get("plugins", "").split(";") if path}
-    server.configure(plugins=tuple(sorted(plugins)), completes=record.get(AUTO_COMPLETE) is True)
+    configure(server, record)
     server.start()
     try:
         found = _verify(root, record, expect(), server, hurry=hurry)
@@ -182,6 +179,14 @@ def compare(root: Path, expect: Callable[[], Expected], *, server: Server, hurry
         raise FleetError(problems) from error
     mark.accept(root)
     return found
+
+
+def configure(server: Server, record: Mapping[str, Any]) -> None:
+    """Give a server what the models of a root need: TensorRT plugins, and completed configurations."""
+    # The libraries of TensorRT plugins that the plans need, in the order of their names.
+    plans = record.get("plans", {}).values()
+    plugins = {path for plan in plans for path in plan.get("plugins", "").split(";") if path}
+    server.configure(plugins=tuple(sorted(plugins)), completes=record.get(AUTO_COMPLETE) is True)
 
 
 def _precisions(root: Path) -> Sequence[Precision]:
