@@ -10,7 +10,7 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import calls, families, forms, packing, serving, synthesis
+from benchmarks import calls, families, forms, packing, plans, serving, synthesis
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     for column in ("what", "ours", "median", "the other way", "median", "ratio", "range"):
         numeric = column in {"median", "ratio", "range"}
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for part in (calls, packing, families, forms, serving, synthesis):
+    for part in (calls, packing, plans, families, forms, serving, synthesis):
         for each in part.ratios(short=short):
             table.add_row(*each.cells())
     console = Console()

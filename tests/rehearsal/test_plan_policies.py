@@ -54,30 +54,48 @@ def test_a_plan_scales_as_the_alarms_of_the_embedded_aws_do(seed: int) -> None:
             instances = instances_of(embedded, "e")
             counts.append(instances)
         publisher.close()
-    one = np.ones(1)
-    models = Models(memory=one, disk=one, fetch_s=one, load_s=one, busy_s=one * 1e-3, pinned=one > 0)
-    endpoint = Endpoint(
-        instances=1,
-        most=6,
-        gpus=1,
-        memory=1,
-        disk=1,
-        overhead_s=0,
-        first_load_s=0,
-        unload_s=0,
-        loads_at_once=1,
-        first_s=0,
-        last_s=0,
-        go_s=0,
-        replace_s=0,
-        tracking=Tracking(requests=80, out_cooldown_s=120, in_cooldown_s=180),
-    )
-    simulation = Simulation(endpoint, models)
+    tracking = Tracking(requests=80, out_cooldown_s=120, in_cooldown_s=180)
+    simulation = one_pinned_model(instances=1, most=6, first_s=0, last_s=0, tracking=tracking)
     simulation.send(at, np.zeros(len(at), np.int32))
     simulation.finish(60.0 * (MINUTES + 1))
     # An instance serves from the minute after the alarm on.
     assert [each.instances for each in simulation.minutes[1:]] == counts
     assert max(counts) > min(counts)
+
+
+def one_pinned_model(**settings: Any) -> Simulation:
+    """Return the simulation of an endpoint with one model, which is always loaded."""
+    one = np.ones(1)
+    return Simulation(
+        Endpoint(
+            gpus=1,
+            memory=1,
+            disk=1,
+            overhead_s=0,
+            first_load_s=0,
+            unload_s=0,
+            loads_at_once=1,
+            go_s=0,
+            replace_s=0,
+            **settings,
+        ),
+        Models(memory=one, disk=one, fetch_s=one, load_s=one, busy_s=one * 1e-3, pinned=one > 0),
+    )
+
+
+# The instances of a public endpoint with an image of 2022, minute by minute after its count was set to four.
+TWO_TO_FOUR = [2, 2, 2, 3, 3, 3, 3, 3, 4]
+
+
+def test_two_instances_become_four_as_on_a_public_record_within_two_minutes() -> None:
+    [older] = [each for each in ARRIVALS if "tritonserver" in each.image]
+    simulation = one_pinned_model(instances=2, most=4, first_s=older.first_s, last_s=older.last_s)
+    simulation.add(0.0, 2)
+    simulation.finish(11 * 60.0)
+    counts = [each.instances for each in simulation.minutes]
+    for count in (3, 4):
+        assert abs(counts.index(count) - TWO_TO_FOUR.index(count)) <= 2
+    assert 4 * 60 <= older.first_s <= older.last_s <= 10 * 60
 
 
 def test_instances_of_a_plan_come_as_late_as_those_of_a_rehearsal() -> None:

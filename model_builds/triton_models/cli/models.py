@@ -159,9 +159,16 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
 
 
 def census(parser: argparse.ArgumentParser) -> None:
-    """Measure the memory and the times of built models on this machine's GPU."""
+    """Measure the memory and the times of models on this machine's GPU, or on an endpoint."""
     parser.add_argument(
-        "roots", nargs="+", type=Path, metavar="ROOT", help="a model that `fleet build` wrote"
+        "roots",
+        nargs="*",
+        type=Path,
+        metavar="ROOT",
+        help="a model that `fleet build` wrote; with --endpoint, the name of a published one (default: all)",
+    )
+    parser.add_argument(
+        "--endpoint", metavar="NAME", help="load published models on this endpoint of one instance instead"
     )
     add_count(parser, "--cycles", "loads of each model, at least 2; ten or more find what leaks", default=3)
     parser.add_argument(
@@ -169,6 +176,7 @@ def census(parser: argparse.ArgumentParser) -> None:
     )
     add_models(parser)
     _add_server(parser)
+    add_repository(parser)
     parser.set_defaults(run="triton_models.deliver.census", extra="build")
 
 

@@ -29,6 +29,7 @@ from triton_models.base.tables import Column, output_width, table
 from triton_models.builds.tensorrt.machine import query_gpus
 from triton_models.check.estimate import of_layout
 from triton_models.declare.declaration import Example
+from triton_models.deliver.live_census import LiveCensus, live_census
 from triton_models.deliver.verify.comparing import answered, served_model
 from triton_models.deliver.verify.verify import MAX_BYTES, configure, declaration_of, examples_of, repeated
 
@@ -174,8 +175,19 @@ class Census:
                 yield f"{each.model} leaks {leaked / MIB:.1f} MiB of {what} memory per load"
 
 
-def run(arguments: argparse.Namespace) -> Census:
-    """Run `fleet census ROOT...` with one server for all roots; a failed root does not stop the others."""
+def run(arguments: argparse.Namespace) -> Census | LiveCensus:
+    """Run `fleet census ROOT...` on this machine, or `fleet census --endpoint NAME [MODEL...]`."""
+    if arguments.endpoint is not None:
+        names = [str(each) for each in arguments.roots]
+        return live_census(arguments.endpoint, names, repository=arguments.repository)
+    if not arguments.roots:
+        fix = "name folders that `fleet build` wrote, or an endpoint with --endpoint"
+        raise CENSUS.error(what="the models are missing", where="the command line", fix=fix)
+    return _here(arguments)
+
+
+def _here(arguments: argparse.Namespace) -> Census:
+    """Measure all roots with one server; a failed root does not stop the others."""
     from triton_models.deliver.verify.server import local_server
 
     if not arguments.here and not _gpus():

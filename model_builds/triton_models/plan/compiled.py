@@ -27,11 +27,15 @@ ABSENT, FETCHING, QUEUED, REFUSED_ONCE, LOADING, LOADED, LEAVING, LEAVING_ASKED 
 """The statuses of a model on an instance: refused for lack of memory, it waits for its turn to make room. The
 last one is asked for while it is unloaded."""
 
-MODELS, LOADS, QUEUE_FIRST, QUEUE_COUNT, LOADED_ONCE, ROOM_ASKED, AGE, WANTED, TURN, MAKES_ROOM = range(10)
+MODELS, LOADS, QUEUE_FIRST, QUEUE_COUNT, LOADED_ONCE, ROOM_ASKED, AGE = range(7)
+WANTED, TURN, MAKES_ROOM, SERVES = range(7, 11)
 """The numbers of an instance: its models; loads in progress; the ring of models to load; whether it has
 loaded one, and looks for room at a later moment; how often its slot was taken: what was planned for an
 earlier instance does not happen; the models for which requests wait; the model whose turn it is to make room,
-from 1, or 0; and whether one is unloaded for it, or it is tried again."""
+from 1, or 0; whether one is unloaded for it, or it is tried again; and whether it takes requests."""
+
+COPIES, HOME = range(2)
+"""The number of instances that take requests and have a model, and their slots, added up."""
 
 MEMORY, DISK = range(2)
 """What is free on an instance."""
@@ -78,6 +82,7 @@ class Arrays(NamedTuple):
         model: By model and field.
         users: Requests in progress by model and slot, or -1 if the model is not there. They include some
             that are answered, until `_forget`.
+        home: By model and `COPIES`, `HOME`.
         pair: By slot of an instance, model, and field.
         slot: By number, and slot.
         free: By slot and field.
@@ -98,6 +103,7 @@ class Arrays(NamedTuple):
     setting: Array
     model: Array
     users: Array
+    home: Array
     pair: Array
     slot: Array
     free: Array
@@ -183,6 +189,14 @@ def _forget(slot: int, now: float, users: Array, progress: Array, ring: Array) -
             ring[slot, each, 1] -= 1
         if not ring[slot, each, 1]:
             ring[slot, each, 0] = 0  # an empty ring begins where it is in the cache
+
+
+@_part
+def _forget_all(model: int, among: Array, now: float, users: Array, progress: Array, ring: Array) -> None:
+    """Forget the answered requests of all instances that have requests for a model."""
+    for place in range(len(among)):
+        if users[model, among[place]] > 0:
+            _forget(among[place], now, users, progress, ring)
 
 
 @_part
@@ -344,6 +358,14 @@ def keep_on_disk(a: Arrays, slot: int, model: int) -> None:
         a.free[slot, DISK] += a.model[oldest, NEEDS_DISK]
 
 
+@_part
+def _leave(a: Arrays, slot: int, model: int) -> None:
+    """Let requests for a model no longer find it on an instance."""
+    a.users[model, slot] = -1
+    a.home[model, COPIES] -= a.slot[SERVES, slot]
+    a.home[model, HOME] -= a.slot[SERVES, slot] * slot
+
+
 @_compiled
 def _unload_oldest(a: Arrays, slot: int, now: float) -> bool:
     """Begin to unload the idle model that was used least recently; return False if all are busy."""
@@ -354,7 +376,8 @@ def _unload_oldest(a: Arrays, slot: int, now: float) -> bool:
         here = pair[slot, model]
         if here[STATUS] == LOADED and a.users[model, slot] == 0 and not a.model[model, PINNED]:
             _take_out(pair, slot, model, NEWER, OLDER)
-            here[STATUS], a.users[model, slot] = LEAVING, -1
+            here[STATUS] = LEAVING
+            _leave(a, slot, model)
             # The memory is free long before the server has answered: another load may take it.
             a.free[slot, MEMORY] += a.model[model, NEEDS_MEMORY]
             a.slot[MODELS, slot] -= 1
@@ -405,7 +428,7 @@ def _refuse(a: Arrays, slot: int, model: int) -> None:
         place = after
     _take_out(a.pair, slot, model, NEWER, OLDER)
     here[FIRST], here[LAST], here[STATUS] = -1, -1, ABSENT
-    a.users[model, slot] = -1
+    _leave(a, slot, model)
     a.slot[MODELS, slot] -= 1
     a.slot[WANTED, slot] -= 1
     _append(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
@@ -476,7 +499,7 @@ def take(a: Arrays, at: Array, since: Array, asked: Array, first: int, until: fl
     """
     users, pair, gpu, progress, ring, number = a.users, a.pair, a.gpu, a.progress, a.ring, a.number
     about, found, times, setting, log = a.model, a.found, a.times, a.setting, a.log
-    planned, models = a.planned, a.slot[MODELS]
+    planned, models, home = a.planned, a.slot[MODELS], a.home
     end, many = len(about), int(setting[MANY])
     for request in range(first, len(at)):
         now, model = at[request], asked[request]
@@ -485,10 +508,10 @@ def take(a: Arrays, at: Array, since: Array, asked: Array, first: int, until: fl
         while planned[0, 0] <= now:
             _happen(a)
         slot = among[0]
-        if len(among) > 1:
-            for place in range(len(among)):
-                if users[model, among[place]] > 0:
-                    _forget(among[place], now, users, progress, ring)
+        if home[model, COPIES] == 1 and users[model, home[model, HOME]] < many:
+            slot = home[model, HOME]  # the choice of `policy.choose`, whatever else there is
+        elif len(among) > 1:
+            _forget_all(model, among, now, users, progress, ring)
             slot = _choose(among, users[model], models, many)
         _forget(slot, now, users, progress, ring)
         found[model, ASKED] += 1
@@ -522,6 +545,8 @@ def _wait(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
         a.users[model, slot] += 1
         return
     here[FIRST], here[LAST], a.users[model, slot] = place, place, 1
+    a.home[model, COPIES] += numbers[SERVES]
+    a.home[model, HOME] += numbers[SERVES] * slot
     numbers[MODELS] += 1
     numbers[WANTED] += 1
     if here[STATUS] == LEAVING:

@@ -23,13 +23,16 @@ from triton_models.plan.compiled import (
     ASKED,
     ASSIGNED,
     BUCKETS,
+    COPIES,
     FIRST,
     FREE,
     FULL,
+    HOME,
     LOADED_MODELS,
     NOTED,
     REFUSED,
     ROOM,
+    SERVES,
     UNLOADED_MODELS,
     UNTIL,
     WAITED,
@@ -275,6 +278,11 @@ class Simulation:
     def _serve_from(self, instances: list[_Instance]) -> None:
         self._serving = instances
         self._among = np.array([each.slot for each in instances], np.int64)
+        self.arrays.slot[SERVES] = 0
+        self.arrays.slot[SERVES, self._among] = 1
+        there = self.arrays.users[:, self._among] >= 0
+        self.arrays.home[:, COPIES] = there.sum(axis=1)
+        self.arrays.home[:, HOME] = there @ self._among
 
     def _ask(self, model: int, since: float, now: float) -> None:
         """Take a request of an earlier moment, which has been counted."""
@@ -410,8 +418,9 @@ def _arrays(endpoint: Endpoint, models: Models, *, slots: int, logged: int) -> A
         ),
         model=np.array([m.memory, m.disk, m.fetch_s, m.load_s, m.busy_s, m.pinned], float).T.copy(),
         users=np.full((count, slots), -1, np.int32),
+        home=np.zeros((count, 2), np.int32),
         pair=np.zeros((slots, count + 1, 8), np.int32),
-        slot=np.zeros((10, slots), np.int64),
+        slot=np.zeros((11, slots), np.int64),
         free=np.zeros((slots, 2)),
         gpu=np.zeros((slots, gpus, 2)),
         progress=np.zeros((slots, gpus, ROOM, 3)),
