@@ -519,6 +519,7 @@ def test_what_is_given_is_not_doubted_and_a_fleet_that_cannot_keep_up_says_so(
         (["--types", "ml.p5.4xlarge"], "plan-types"),
         (["--types", "ml.g5.xlarge", "ml.g5.2xlarge", "--price", "2"], "plan-types"),
         (["--pin", "21"], "plan-arguments"),
+        (["--report", "no-such-folder/plan.html"], "plan-arguments"),
         (["--pin", "100%", "--types", "ml.g5.xlarge", "--models", "400x200MB"], "plan"),
         (["--models", "1.2.3x5MB"], "plan-models"),
         (["--models", "2x1.2.3MB"], "plan-models"),
@@ -559,6 +560,12 @@ def test_the_page_has_the_answer_to_its_first_command(
         line for block in re.findall(r"```text\n(.*?)```", page, re.DOTALL) for line in block.splitlines()
     ]
     assert [line for line in shown if line not in said] == []
+
+
+def test_models_are_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLEET_REPOSITORY", raising=False)
+    assert cli.main(["plan", "--requests", "1/s"]) == 1
+    assert "[plan-models]" in capsys.readouterr().err
 
 
 def test_requests_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,10 @@ _PARTS = ("compute_input", "compute_infer", "compute_output")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Bytes in use: of all GPUs, of the server's own host memory, and of its regions in /dev/shm."""
+    """Bytes in use: of the fullest GPU, of the server's own host memory, and of its regions in /dev/shm.
+
+    Each model is on all GPUs of a machine.
+    """
 
     gpu: float
     host: float
@@ -355,7 +358,7 @@ def _settled(server: Server) -> Usage:
 def _usage(server: Server) -> Usage:
     host, shared = server.memory()
     used = [float(text.split()[0]) for text, *_ in query_gpus("memory.used") if text[:1].isdigit()]
-    return Usage(gpu=sum(used) * MIB, host=host, shared=shared)
+    return Usage(gpu=max(used, default=0.0) * MIB, host=host, shared=shared)
 
 
 def leaks(rests: Sequence[Usage]) -> Mapping[str, float]:

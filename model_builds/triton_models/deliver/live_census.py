@@ -49,7 +49,7 @@ def usage():
     try:
         asked = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
         run = subprocess.run(asked, capture_output=True, text=True, timeout=20)
-        gpu = sum(int(each) for each in run.stdout.split() if each.isdigit())
+        gpu = max((int(each) for each in run.stdout.split() if each.isdigit()), default=0)
     except (OSError, subprocess.SubprocessError):
         pass
     with open("/proc/meminfo") as file:

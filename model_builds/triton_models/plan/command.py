@@ -40,6 +40,9 @@ _LONGEST_S = 31 * _DAY_S
 
 def run(arguments: argparse.Namespace) -> PlanResult:
     """Run `fleet plan --models NxSIZE|DIR` with `--requests` or `--trace`."""
+    if arguments.report is not None and not arguments.report.parent.is_dir():
+        what, fix = f"there is no folder {arguments.report.parent}", "name a file in a folder that exists"
+        raise ARGUMENTS.error(what=what, where="--report", fix=fix)
     models = _models(arguments)
     if arguments.busy is not None:
         given = Range.measured(arguments.busy, "given")
@@ -71,6 +74,9 @@ def _today(endpoint: str, backends: Collection[str]) -> Fleet:
 
 
 def _models(arguments: argparse.Namespace) -> Sequence[Profile]:
+    if arguments.models is None and not arguments.repository:
+        fix = "give --models 300x200MB, --models DIR, or --repository URL"
+        raise PROFILE.error(what="the models are missing", where="the command line", fix=fix)
     if arguments.models is None:
         return _published(arguments.repository)
     found = _ALIKE.fullmatch(arguments.models)
@@ -88,7 +94,8 @@ def _published(repository: str | None) -> Sequence[Profile]:
     with opened(repository) as store:
         manifest = read_manifest(store).manifest
     models = {name: manifest.model(name) for name in manifest.names}
-    artifacts = {name: each.artifacts[each.by_publication()[-1]] for name, each in models.items()}
+    last = {name: each.by_publication()[-1:] for name, each in models.items()}
+    artifacts = {name: models[name].artifacts[each] for name, newest in last.items() for each in newest}
     unknown = [name for name, each in artifacts.items() if each.profile is None]
     if unknown or not artifacts:
         some = f"{unknown[0]} and {len(unknown) - 1:,} more" if len(unknown) > 1 else "".join(unknown)

@@ -12,6 +12,7 @@ from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.tables import Column, output_width, table
 from triton_models.check.fits import LIMITS, taken
+from triton_models.facts.cost import HOURS_PER_MONTH
 from triton_models.load.result import in_units
 from triton_models.plan.planning import Outcome, Plan
 
@@ -135,11 +136,13 @@ class PlanResult:
 
 
 def _compared(best: Outcome, today: Outcome) -> str:
-    now = f"Today, {today.fleet} cost {today.usd_per_month:,.0f} USD a month"
-    saved = today.usd_per_month - best.usd_per_month
+    usd = today.fleet.least * today.fleet.offer.price.usd_per_hour * HOURS_PER_MONTH
+    now, saved = f"Today, {today.fleet} cost {usd:,.0f} USD a month", usd - best.usd_per_month
+    if today.cause:
+        now = f"{now}, and {today.cause}"
     if saved <= 0:
         return f"{now}: the cheapest fleet that meets the limits costs {-saved:,.0f} more."
-    return f"{now}: the plan saves {saved:,.0f} of them, {saved / today.usd_per_month:.0%}."
+    return f"{now}: the plan saves {saved:,.0f} of them, {saved / usd:.0%}."
 
 
 def settings(best: Outcome) -> Mapping[str, Any]:
