@@ -116,11 +116,12 @@ def deployed(endpoint: str) -> Deployed:
     Raises:
         FleetError: It cannot be described.
     """
-    import boto3
+    import boto3.session
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        sagemaker, scaling = boto3.client("sagemaker"), boto3.client("application-autoscaling")
+        session = boto3.session.Session()
+        sagemaker, scaling = session.client("sagemaker"), session.client("application-autoscaling")
         described = sagemaker.describe_endpoint(EndpointName=endpoint)
         config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
         types: dict[str, Any] = {each["VariantName"]: each for each in config["ProductionVariants"]}

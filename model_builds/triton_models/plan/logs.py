@@ -54,12 +54,12 @@ def read_logs(endpoint: str, models: Sequence[str], *, days: float, named: bool)
 
 def _requests(endpoint: str, *, since: float) -> Iterator[tuple[float, str]]:
     """Yield the moments and models of the requests."""
-    import boto3
+    import boto3.session
     from botocore.exceptions import BotoCoreError, ClientError
 
     count = 0
     try:
-        pages = boto3.client("logs").get_paginator("filter_log_events")
+        pages = boto3.session.Session().client("logs").get_paginator("filter_log_events")
         for page in pages.paginate(
             logGroupName=f"/aws/sagemaker/Endpoints/{endpoint}",
             startTime=int(since * _MS),
