@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -79,6 +79,13 @@ def document(title: str, parts: Sequence[str]) -> str:
     )
 
 
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts."""
+    head = "".join(f"<th>{escape(each)}</th>" for each in titles)
+    body = ("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in row) + "</tr>" for row in rows)
+    return "\n".join([f'<div class="card"><table><tr>{head}</tr>', *body, "</table></div>"])
+
+
 def plot(title: str, lines: Sequence[Line], width: float, *, unit: str, across: str = "s") -> str:
     """Return a plot of lines.
 
@@ -96,10 +103,10 @@ def plot(title: str, lines: Sequence[Line], width: float, *, unit: str, across: 
     step = tick(highest or 1.0, TICKS)
     top = step * max(1, math.ceil(highest / step))
     count = len(lines[0].values)
-    whole = count * width
+    length = count * width
 
-    def x(second: float) -> float:
-        return LEFT + (WIDTH - LEFT) * second / whole
+    def x(place: float) -> float:
+        return LEFT + (WIDTH - LEFT) * place / length
 
     def y(value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / top)
@@ -112,12 +119,11 @@ def plot(title: str, lines: Sequence[Line], width: float, *, unit: str, across: 
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH}" y1="{at:.1f}" y2="{at:.1f}" stroke="var(--line)"/>')
         label = f"{number * step:,g}{unit}"
         parts.append(f'<text x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{label}</text>')
-    between = tick(whole, 2 * TICKS)
-    for number in range(int(whole / between) + 1):
-        second = number * between
-        parts.append(
-            f'<text x="{x(second):.1f}" y="{HEIGHT - 6}" text-anchor="middle">{second:,g} {across}</text>'
-        )
+    between = tick(length, 2 * TICKS)
+    for number in range(int(length / between) + 1):
+        at, label = x(number * between), f"{number * between:,g} {across}"
+        anchor = "end" if at > WIDTH - LEFT / 2 else "middle"  # the last one stays inside
+        parts.append(f'<text x="{at:.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{label}</text>')
     for each in lines:
         placed = [(x((index + 0.5) * width), value) for index, value in enumerate(each.values.tolist())]
         for points in _runs(placed):

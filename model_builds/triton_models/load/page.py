@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from triton_models.base.page import Line, document, plot
+from triton_models.base.page import Line, document, plot, table
 from triton_models.load.generator import ANSWERED, Run
 from triton_models.load.result import Latencies, Loaded, in_units
 
@@ -36,12 +36,11 @@ def _summary(result: Loaded) -> Iterator[str]:
         yield f'<p class="failed">The generator was the limit: {why}. There are no figures of the target.</p>'
     else:
         yield "<h2>From the intended moment to the answer</h2>"
-        yield from _table([("warm", result.warm), ("before a first answer", result.first)])
+        yield _table([("warm", result.warm), ("before a first answer", result.first)])
     if result.errors:
-        yield "<h2>Errors</h2><div class='card'><table><tr><th>kind</th><th>requests</th></tr>"
-        for kind, count in sorted(result.errors.items(), key=lambda each: -each[1]):
-            yield f"<tr><td>{escape(kind)}</td><td>{count:,}</td></tr>"
-        yield "</table></div>"
+        kinds = sorted(result.errors.items(), key=lambda each: -each[1])
+        yield "<h2>Errors</h2>"
+        yield table(["kind", "requests"], [(kind, f"{count:,}") for kind, count in kinds])
     slip, seed = result.generator, "" if result.seed is None else f" Seed {result.seed}."
     yield (
         f'<p class="quiet">The generator sent 99 % at most {slip.slip_p99 * 1e3:.1f} ms late, the latest '
@@ -102,17 +101,19 @@ def _models(result: Loaded) -> Iterator[str]:
         return
     shown = sorted(result.models, key=lambda each: -each.requests)[:_MODELS]
     yield "<h2>Models</h2>"
-    yield from _table([(each.model, each.warm or each.first) for each in shown])
+    yield _table([(each.model, each.warm or each.first) for each in shown])
     if len(shown) < len(result.models):
         yield f'<p class="quiet">and {len(result.models) - len(shown):,} more, in result.json</p>'
 
 
-def _table(rows: Sequence[tuple[str, Latencies | None]]) -> Iterator[str]:
-    titles = "".join(f"<th>{each}</th>" for each in ("", "requests", "p50", "p90", "p99", "p99.9", "largest"))
-    yield f'<div class="card"><table><tr>{titles}</tr>'
-    for name, found in rows:
-        if found is not None:
-            times = (found.p50, found.p90, found.p99, found.p999, found.largest)
-            cells = [escape(name), f"{found.count:,}", *map(in_units, times)]
-            yield "<tr>" + "".join(f"<td>{each}</td>" for each in cells) + "</tr>"
-    yield "</table></div>"
+def _table(rows: Sequence[tuple[str, Latencies | None]]) -> str:
+    cells = [
+        (
+            name,
+            f"{found.count:,}",
+            *map(in_units, (found.p50, found.p90, found.p99, found.p999, found.largest)),
+        )
+        for name, found in rows
+        if found is not None
+    ]
+    return table(["", "requests", "p50", "p90", "p99", "p99.9", "largest"], cells)

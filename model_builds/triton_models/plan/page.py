@@ -8,12 +8,13 @@ from html import escape
 
 import numpy as np
 
-from triton_models.base.page import BOTTOM, HEIGHT, LEFT, TICKS, TOP, WIDTH, Line, document, plot, tick
-from triton_models.load.result import in_units
+from triton_models.base.page import BOTTOM, HEIGHT, LEFT, TICKS, TOP, WIDTH, Line, document, plot, table, tick
 from triton_models.plan.planning import Outcome, Plan
+from triton_models.plan.result import figures
 
 _POINTS = 240
 _MOST_WAITING = 0.1  # of the curve: what waits more is not what anybody wants
+_LEAST_WAITING = 1e-4  # at the top of its axis
 _RADIUS, _MARGIN = 4, 36
 
 
@@ -28,42 +29,24 @@ def page(plan: Plan) -> str:
     return document(f"Plan: {plan.best.fleet}" if plan.best else "Plan: no fleet meets the limits", parts)
 
 
-def _cells(found: Outcome) -> Sequence[str]:
-    if found.cause:
-        return ["-", "-", "-", "-"]
-    return [
-        f"{found.usd_per_month:,.0f}",
-        f"{found.waiting:.2%}",
-        in_units(found.p50_s),
-        in_units(found.p99_s),
-    ]
-
-
-def _rows(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "<div class='card'><table><tr>" + "".join(f"<th>{each}</th>" for each in titles) + "</tr>"
-    for row in rows:
-        yield "<tr>" + "".join(f"<td>{escape(each)}</td>" for each in row) + "</tr>"
-    yield "</table></div>"
-
-
 def _table(shown: Sequence[Outcome], plan: Plan) -> Iterator[str]:
     notes = {id(plan.best): "the cheapest", id(plan.fewer): "one instance fewer", id(plan.today): "today"}
     yield "<h2>Fleets</h2>"
     rows = []
     for each in shown:
         pinned = f"{each.fleet.pinned:,} models pinned" if each.fleet.pinned else ""
-        rows.append([str(each.fleet), *_cells(each), notes.get(id(each), pinned) or each.cause])
-    yield from _rows(["", "USD a month", "wait", "p50", "p99", ""], rows)
+        rows.append([str(each.fleet), *figures(each).values(), notes.get(id(each), pinned) or each.cause])
+    yield table(["", "USD a month", "wait", "p50", "p99", ""], rows)
 
 
 def _doubts(plan: Plan) -> Iterator[str]:
     yield "<h2>What it rests on, and what it would do otherwise</h2>"
     rows = [
-        [f"{doubt.belief}: {what}", *_cells(found)[1:], found.cause]
+        [f"{doubt.belief}: {what}", *list(figures(found).values())[1:], found.cause]
         for doubt in plan.doubts
         for what, found in doubt.outcomes.items()
     ]
-    yield from _rows(["if", "wait", "p50", "p99", ""], rows)
+    yield table(["if", "wait", "p50", "p99", ""], rows)
 
 
 def _curve(plan: Plan) -> Iterator[str]:
@@ -74,11 +57,9 @@ def _curve(plan: Plan) -> Iterator[str]:
     if not known:
         return
     dear, slow = max(each.usd_per_month for each in known), max(each.waiting for each in known)
-    across, up = tick(dear, 2 * TICKS), tick(max(slow, plan.limits.waiting, 1e-4), TICKS)
-    right, top = (
-        across * math.ceil(dear / across),
-        up * math.ceil(max(slow, plan.limits.waiting, 1e-4) / up),
-    )
+    slow = max(slow, plan.limits.waiting, _LEAST_WAITING)
+    across, up = tick(dear, 2 * TICKS), tick(slow, TICKS)
+    right, top = across * math.ceil(dear / across), up * math.ceil(slow / up)
 
     def x(usd: float) -> float:
         return LEFT + (WIDTH - LEFT - _MARGIN) * usd / right

@@ -20,6 +20,7 @@ WRITE = Check(id="plan-write", source=FROM_ARGUMENTS)
 
 _MOST_LISTED = 5
 _FULL = 0.7
+_FIGURES = ("USD/month", "wait", "p50", "p99")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,26 +197,24 @@ def _as_dict(found: Outcome | None) -> dict[str, Any] | None:
     }
 
 
+def figures(found: Outcome) -> Mapping[str, str]:
+    """Return the figures of a fleet in words, by their titles: of one that cannot serve, there are none."""
+    if found.cause:
+        return dict.fromkeys(_FIGURES, "-")
+    cells = (
+        f"{found.usd_per_month:,.0f}",
+        f"{found.waiting:.2%}",
+        in_units(found.p50_s),
+        in_units(found.p99_s),
+    )
+    return dict(zip(_FIGURES, cells, strict=True))
+
+
 def _table(rows: Sequence[tuple[str, Outcome]], *, title: str = "") -> Iterator[str]:
     outcomes = [each for _, each in rows]
-    first = [Column(title="fleet", cells=[str(each.fleet) for each in outcomes])]
-    cost = [
-        Column(
-            title="USD/month",
-            cells=["-" if each.cause else f"{each.usd_per_month:,.0f}" for each in outcomes],
-            right=True,
-        )
-    ]
     notes = Column(title=title, cells=[": ".join(filter(None, (note, each.cause))) for note, each in rows])
-    if title:
-        first, cost = [notes], []
-    figures: Mapping[str, Sequence[str]] = {
-        "wait": ["-" if each.cause else f"{each.waiting:.2%}" for each in outcomes],
-        "p50": ["-" if each.cause else in_units(each.p50_s) for each in outcomes],
-        "p99": ["-" if each.cause else in_units(each.p99_s) for each in outcomes],
-    }
-    numbers = [Column(title=name, cells=cells, right=True) for name, cells in figures.items()]
-    last = [] if title else [notes]
-    yield from (
-        f"  {line}".rstrip() for line in table([*first, *cost, *numbers, *last], width=output_width() - 2)
-    )
+    shown = [figures(each) for each in outcomes]
+    numbers = [Column(title=name, cells=[each[name] for each in shown], right=True) for name in _FIGURES]
+    fleets = Column(title="fleet", cells=[str(each.fleet) for each in outcomes])
+    columns = [notes, *numbers[1:]] if title else [fleets, *numbers, notes]
+    yield from (f"  {line}".rstrip() for line in table(columns, width=output_width() - 2))
