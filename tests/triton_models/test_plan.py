@@ -283,6 +283,24 @@ def test_damaged_counts_are_refused(tmp_path: Path, rows: str) -> None:
     assert [each.rule for each in raised.value.problems] == ["plan-requests"]
 
 
+def one_instance(models: Models, **settings: Any) -> Simulation:
+    """Return the simulation of an endpoint with one instance."""
+    endpoint = Endpoint(
+        instances=1,
+        most=1,
+        gpus=1,
+        disk=len(models.memory),
+        overhead_s=0,
+        first_load_s=0,
+        loads_at_once=1,
+        first_s=1,
+        last_s=1,
+        replace_s=1,
+        **settings,
+    )
+    return Simulation(endpoint, models, logged=100_000)
+
+
 def test_the_least_recently_used_model_goes_on_every_request() -> None:
     chance = np.random.default_rng(3)
     asked = np.minimum(chance.zipf(1.2, 60_000), 400).astype(np.int32) - 1
@@ -294,21 +312,7 @@ def test_the_least_recently_used_model_goes_on_every_request() -> None:
         if len(kept) > room:
             kept.popitem(last=False)
     models = Models(memory=one, disk=one, fetch_s=0 * one, load_s=1e-9 * one, busy_s=0 * one, pinned=one > 1)
-    endpoint = Endpoint(
-        instances=1,
-        most=1,
-        gpus=1,
-        memory=room,
-        disk=400,
-        overhead_s=0,
-        first_load_s=0,
-        unload_s=0,
-        loads_at_once=1,
-        first_s=1,
-        last_s=1,
-        replace_s=1,
-    )
-    simulation = Simulation(endpoint, models)
+    simulation = one_instance(models, memory=room, unload_s=0)
     simulation.send(np.arange(len(asked), dtype=float), asked)
     assert simulation.loads == misses
 
@@ -384,24 +388,9 @@ def test_since_25_12_an_unload_delays_the_requests_for_all_models_of_its_instanc
     models = Models(
         memory=one, disk=one, fetch_s=0 * one, load_s=0.1 * one, busy_s=1e-3 * one, pinned=one > 1
     )
-    endpoint = Endpoint(
-        instances=1,
-        most=1,
-        gpus=1,
-        memory=2,
-        disk=9,
-        overhead_s=0,
-        first_load_s=0,
-        unload_s=2,
-        loads_at_once=1,
-        stalls=stalls,
-        first_s=1,
-        last_s=1,
-        replace_s=1,
-    )
-    simulation = Simulation(endpoint, models, logged=len(at))
+    simulation = one_instance(models, memory=2, unload_s=2, stalls=stalls)
     simulation.send(at, asked)
-    since, done = simulation.arrays.log.T
+    since, done = simulation.arrays.log[: len(at)].T
     assert simulation.unloads == 9
     late = int((done - since > 0.2).sum())
     assert (late > 9 * 150) if stalls else (late <= 9 + 10)

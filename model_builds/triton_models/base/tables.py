@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
+
+T = TypeVar("T")
 
 LOG_WIDTH = 100
 """The width where there is no terminal, in characters. COLUMNS overrides it."""
@@ -40,6 +43,13 @@ class Column:
     def line(self, text: str) -> str:
         """Return a text of this column with its padding."""
         return text.rjust(self.width) if self.right else text.ljust(self.width)
+
+
+def numbers(rows: Sequence[T], cells: Mapping[str, Callable[[T], str]]) -> list[Column]:
+    """Return a column of numbers for each title, with what its function says of each row."""
+    return [
+        Column(title=title, cells=[cell(each) for each in rows], right=True) for title, cell in cells.items()
+    ]
 
 
 def output_width() -> int:

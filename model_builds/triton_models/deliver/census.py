@@ -25,7 +25,7 @@ from triton_models.artifact.profile import MIB, Profile, Range
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.outcome import progress
-from triton_models.base.tables import Column, output_width, table
+from triton_models.base.tables import Column, numbers, output_width, table
 from triton_models.builds.tensorrt.machine import query_gpus
 from triton_models.check.estimate import of_layout
 from triton_models.declare.declaration import Example
@@ -167,12 +167,8 @@ class Census:
             "a row": lambda each: f"{1000 * each.busy_s[min(each.busy_s)]:.1f} ms",
             "most rows": lambda each: f"{max(each.busy_s)}: {1000 * each.busy_s[max(each.busy_s)]:.1f} ms",
         }
-        columns = [Column(title="model", cells=[each.model for each in measured])]
-        columns += [
-            Column(title=title, cells=[cell(each) for each in measured], right=True)
-            for title, cell in figures.items()
-        ]
-        yield from table(columns, width=output_width())
+        models = Column(title="model", cells=[each.model for each in measured])
+        yield from table([models, *numbers(measured, figures)], width=output_width())
         for each in measured:
             for what, leaked in each.leaks.items():
                 yield f"{each.model} leaks {leaked / MIB:.1f} MiB of {what} memory per load"

@@ -20,7 +20,7 @@ from typing import Any
 from triton_models.artifact.profile import MIB
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.outcome import progress
-from triton_models.base.tables import Column, output_width, table
+from triton_models.base.tables import Column, numbers, output_width, table
 from triton_models.client import Client
 from triton_models.load.account import deployed
 from triton_models.repository.objects import Store, opened
@@ -105,18 +105,14 @@ class LiveCensus:
         """Yield a table of all models, in the order of their loads."""
         yield f"{self.endpoint}: MiB that each model took when it was loaded after those above it."
         figures: Mapping[str, Callable[[Taken], str]] = {
-            "GPU": lambda each: f"{each.gpu / MIB:,.0f}",
-            "host": lambda each: f"{each.host / MIB:,.0f}",
-            "shared": lambda each: f"{each.shared / MIB:,.1f}",
-            "first request": lambda each: f"{each.seconds:.2f} s",
+            "GPU": lambda each: "-" if each.error else f"{each.gpu / MIB:,.0f}",
+            "host": lambda each: "-" if each.error else f"{each.host / MIB:,.0f}",
+            "shared": lambda each: "-" if each.error else f"{each.shared / MIB:,.1f}",
+            "first request": lambda each: "-" if each.error else f"{each.seconds:.2f} s",
         }
-        columns = [Column(title="model", cells=[each.model for each in self.found])]
-        columns += [
-            Column(title=title, cells=["-" if each.error else cell(each) for each in self.found], right=True)
-            for title, cell in figures.items()
-        ]
-        columns.append(Column(title="", cells=[each.error for each in self.found]))
-        yield from table(columns, width=output_width())
+        models = Column(title="model", cells=[each.model for each in self.found])
+        errors = Column(title="", cells=[each.error for each in self.found])
+        yield from table([models, *numbers(self.found, figures), errors], width=output_width())
         yield "The first model of each backend also brings its libraries; one that was loaded before takes 0."
 
 
