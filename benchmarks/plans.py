@@ -28,7 +28,7 @@ def ratios(*, short: bool) -> Iterator[Ratio]:
 
 def _simulation(requests: int) -> Callable[[], object]:
     models = alike(MODELS, size=100e6, backend="pytorch")
-    [offer] = offers(["ml.g5.xlarge"], backends=["pytorch"], usd_per_hour=None)
+    [offer] = offers(["ml.g5.xlarge"], backends=["pytorch"])
     fleet = Fleet(offer=offer, least=INSTANCES, most=INSTANCES)
     traffic = Steady(rate=PER_SECOND, seconds=requests / PER_SECOND, models=MODELS, popularity=1.1)
     return lambda: Planner(models, traffic, Limits()).simulate(fleet)

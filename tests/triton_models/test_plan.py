@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -170,7 +171,7 @@ def test_the_limit_of_a_type_is_what_is_used_up_first(
     tmp_path: Path, config: str, type_: str, expected: tuple[str, list[int]]
 ) -> None:
     profile = of_layout(read_layout(model_folder(tmp_path, config, mib=10)))
-    room = offers([type_], backends=profile.backends, usd_per_hour=None)[0].room
+    room = offers([type_], backends=profile.backends)[0].room
     found = Fits(type=instance_type(type_), room=room, profiles=[profile]).as_dict()["models"]
     assert (found[profile.name]["limit"], found[profile.name]["copies"]) == expected
 
@@ -208,7 +209,7 @@ def test_a_plan_counts_what_is_used_up_first() -> None:
 
 def test_each_backend_takes_the_memory_of_its_libraries_once() -> None:
     rooms = {
-        names: offers(["ml.g5.xlarge"], backends=names, usd_per_hour=None)[0].room.memory / MIB
+        names: offers(["ml.g5.xlarge"], backends=names)[0].room.memory / MIB
         for names in ((), ("pytorch",), ("pytorch", "tensorrt", "fil"))
     }
     first = {name: each.first for name, each in BACKENDS.items()}
@@ -301,20 +302,41 @@ def one_instance(models: Models, **settings: Any) -> Simulation:
     return Simulation(endpoint, models, logged=100_000)
 
 
+def waiting_for_one_of(room: int, schedule: Schedule) -> float:
+    """Return the share of requests that wait if so many of the models fit, and loads take no time."""
+    one = np.ones(len(schedule.models))
+    models = Models(memory=one, disk=one, fetch_s=0 * one, load_s=1e-9 * one, busy_s=0 * one, pinned=one > 1)
+    simulation = one_instance(models, memory=room, unload_s=0)
+    simulation.send(schedule.at, schedule.model)
+    return simulation.loads / len(schedule.at)
+
+
 def test_the_least_recently_used_model_goes_on_every_request() -> None:
     chance = np.random.default_rng(3)
     asked = np.minimum(chance.zipf(1.2, 60_000), 400).astype(np.int32) - 1
-    one, room, misses, kept = np.ones(400), 40, 0, OrderedDict[int, None]()
+    room, misses, kept = 40, 0, OrderedDict[int, None]()
     for model in asked.tolist():
         misses += model not in kept
         kept[model] = None
         kept.move_to_end(model)
         if len(kept) > room:
             kept.popitem(last=False)
-    models = Models(memory=one, disk=one, fetch_s=0 * one, load_s=1e-9 * one, busy_s=0 * one, pinned=one > 1)
-    simulation = one_instance(models, memory=room, unload_s=0)
-    simulation.send(np.arange(len(asked), dtype=float), asked)
-    assert simulation.loads == misses
+    schedule = Schedule(at=np.arange(len(asked), dtype=float), model=asked, models=("m",) * 400)
+    assert waiting_for_one_of(room, schedule) == misses / len(asked)
+
+
+# Invocations of 1,350 functions in 1,440 minutes, at most five in each: a sample of Azure Functions 2019 by
+# vhive-serverless/invitro, data/traces/1350_inv.csv. Data of Azure/AzurePublicDataset, CC-BY 4.0.
+AZURE = Path(__file__).with_name("azure_functions_2019.csv.xz")
+
+
+def test_a_public_trace_waits_as_it_does_for_others_and_not_as_its_mean_rates_say(tmp_path: Path) -> None:
+    (tmp_path / "counts.csv").write_bytes(lzma.decompress(AZURE.read_bytes()))
+    schedule = read_counts(tmp_path / "counts.csv", ["m"] * 1350, seed=1)
+    for room, waiting, by_mean in ((135, 0.525, 0.484), (540, 0.012, 0.041)):
+        assert waiting_for_one_of(room, schedule) == pytest.approx(waiting, abs=0.005)
+        rates = Recorded(schedule=schedule).rates()
+        assert waiting_by_mean_rates(rates, np.ones(1350), room) == pytest.approx(by_mean, abs=0.005)
 
 
 def test_percentiles_are_right_within_their_buckets() -> None:
@@ -364,7 +386,7 @@ def test_traffic_with_a_peak_is_cheaper_with_scaling() -> None:
         Planner(models, Recorded(schedule=schedule), Limits(waiting=0.05)).plan([offer("ml.g5.xlarge")]).best
     )
     assert best is not None
-    assert best.fleet.busy_target is not None
+    assert best.fleet.tracking is not None
     assert best.fleet.least < best.most_instances
 
 
@@ -506,6 +528,8 @@ def test_what_is_given_is_not_doubted_and_a_fleet_that_cannot_keep_up_says_so(
         (["--types", "ml.c5.xlarge"], "no-room"),
         (["--types", "ml.g5.xlarg"], "unknown-instance-type"),
         (["--types", "ml.p5.4xlarge"], "plan-types"),
+        (["--region", "eu-west-1"], "plan-types"),
+        (["--types", "ml.g5.4xlarge", "--region", "us-east-1"], "plan-types"),
         (["--types", "ml.g5.xlarge", "ml.g5.2xlarge", "--price", "2"], "plan-types"),
         (["--pin", "21"], "plan-arguments"),
         (["--report", "no-such-folder/plan.html"], "plan-arguments"),

@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> PlanResult:
         models = [replace(each, busy_s=given) for each in models]
     traffic = _traffic(arguments, models)
     backends = frozenset().union(*(each.backends for each in models))
-    offered = offers(arguments.types, backends=backends, usd_per_hour=arguments.price)
+    region = arguments.region
+    offered = offers(arguments.types, backends=backends, usd_per_hour=arguments.price, region=region)
     limits = Limits(waiting=arguments.waiting, p99_s=arguments.p99)
     progress("The first plan on a machine takes some seconds longer: the simulation is compiled.")
     today = None if arguments.compare is None else _today(arguments.compare, backends)
@@ -69,7 +70,7 @@ def _today(endpoint: str, backends: Collection[str]) -> Fleet:
         what, fix = f"{endpoint} has {len(variants)} variants", "name an endpoint with one variant"
         raise ARGUMENTS.error(what=what, where="--compare", fix=fix)
     [variant] = variants
-    [offer] = offers([variant.instance_type], backends=backends, usd_per_hour=None)
+    [offer] = offers([variant.instance_type], backends=backends)
     return Fleet(offer=offer, least=variant.count, most=variant.count)
 
 

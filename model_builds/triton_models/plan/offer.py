@@ -34,7 +34,11 @@ class Offer:
 
 
 def offers(
-    names: Sequence[str] | None, *, backends: Collection[str], usd_per_hour: float | None
+    names: Sequence[str] | None,
+    *,
+    backends: Collection[str],
+    usd_per_hour: float | None = None,
+    region: str | None = None,
 ) -> Sequence[Offer]:
     """Return the instance types with GPUs that AWS documents for multi-model endpoints, or those of names.
 
@@ -42,23 +46,29 @@ def offers(
         names: The instance types.
         backends: The backends of the models: the first model of each brings its libraries.
         usd_per_hour: The price of the only type, instead of the known one.
+        region: That of the prices; None for whichever is known.
 
     Raises:
         FleetError: A type is unknown, has no GPU, or no price is known.
     """
+    prices = {name: each for name, each in PRICES.items() if region in (None, each.region)}
     if names is None:
-        names = [each for each in multi_model_types() if each in PRICES]
+        names = [each for each in multi_model_types() if each in prices]
+    if not names:
+        fix = "name a type and its price with --types TYPE --price USD, or plan with those of us-east-1"
+        raise OFFER.error(what=f"no prices of {region} are known", where="--region", fix=fix)
     if usd_per_hour is not None and len(names) > 1:
         fix = "name one type"
         raise OFFER.error(what="one price for several types", where="--price", fix=fix)
     given = None if usd_per_hour is None else Price(usd_per_hour=usd_per_hour, source="given")
-    return [_offer(name, given or PRICES.get(name), backends) for name in names]
+    return [_offer(name, given or prices.get(name), backends, region) for name in names]
 
 
-def _offer(name: str, price: Price | None, backends: Collection[str]) -> Offer:
+def _offer(name: str, price: Price | None, backends: Collection[str], region: str | None) -> Offer:
     about = instance_type(name)
     room = room_of(about, backends=backends, where="--types")
     if price is None:
         fix = "give its price per hour with --price USD"
-        raise OFFER.error(what=f"no price of {name} is known", where="--types", fix=fix)
+        what = f"no price of {name}{f' in {region}' if region else ''} is known"
+        raise OFFER.error(what=what, where="--types", fix=fix)
     return Offer(type=about, price=price, room=room)

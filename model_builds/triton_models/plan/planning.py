@@ -41,7 +41,10 @@ _FULL = 0.95
 _HOUR_S = 3600.0
 # Traffic whose busiest minute is so much above its mean may be cheaper with scaling.
 _VARIES = 1.3
-_TARGETS = (0.3, 0.5, 0.7)
+_BUSY_TARGETS, _BUSY_AT_MOST = (0.3, 0.5, 0.7), 0.9
+_REQUEST_TARGETS = (0.4, 0.6, 0.8)
+"""Shares of what each instance of the cheapest fixed fleet answers in the busiest minute."""
+
 _FOR_DOUBTS = 400_000
 _FIFTH = 5
 _ALIKE = 1.1
@@ -65,14 +68,14 @@ class Fleet:
     """A fleet: instances of a type, with or without scaling.
 
     Attributes:
-        busy_target: The share of the GPUs' time that scaling keeps; None without scaling.
+        tracking: What scaling keeps; None without scaling.
         pinned: The number of models that are always loaded, the most popular ones.
     """
 
     offer: Offer
     least: int
     most: int
-    busy_target: float | None = None
+    tracking: Tracking | None = None
     pinned: int = 0
 
     def __str__(self) -> str:
@@ -318,13 +321,21 @@ class Planner:
         count = found.fleet.most
         if count == 1 or self._traffic.busiest() < _VARIES * self._traffic.count / self._traffic.seconds:
             return
-        for target in _TARGETS:
+        for tracking in self._trackings(count):
             for least in sorted({1, (count + 1) // 2, count - 1}):
-                fleet = replace(found.fleet, least=least, most=2 * count, busy_target=target)
+                fleet = replace(found.fleet, least=least, most=2 * count, tracking=tracking)
                 scaled = self.simulate(fleet, gives_up=True)
                 if scaled.meets(self._limits):
                     yield scaled
                     break
+
+    def _trackings(self, count: int) -> Iterator[Tracking]:
+        """Yield pairs of targets, of which one decides: the constructs always set both."""
+        of_each = self._traffic.busiest() * MINUTE_S / count
+        for busy in _BUSY_TARGETS:
+            yield Tracking(busy=busy, requests=math.ceil(of_each / min(_REQUEST_TARGETS)))
+        for share in _REQUEST_TARGETS:
+            yield Tracking(busy=_BUSY_AT_MOST, requests=math.ceil(of_each * share))
 
     def simulate(
         self,
@@ -343,7 +354,7 @@ class Planner:
             most_requests: The number of requests after which it ends.
         """
         offer = fleet.offer
-        same = (offer.room, offer.type.gpu_count, fleet.least, fleet.most, fleet.busy_target)
+        same = (offer.room, offer.type.gpu_count, fleet.least, fleet.most, fleet.tracking)
         key = (same, fleet.pinned, assumed, most_requests)
         with self._lock:
             lock = self._locks.setdefault(key, Lock())
@@ -414,7 +425,7 @@ class Planner:
             first_s=first_s,
             last_s=last_s,
             replace_s=first_s,
-            tracking=Tracking(busy=fleet.busy_target),
+            tracking=fleet.tracking or Tracking(),
         )
 
     def _arrays(self, fleet: Fleet, assumed: Assumed) -> Models:
@@ -445,7 +456,7 @@ class Planner:
         if any(len(set(each.busy_s.values)) > 1 for each in self._models):
             busy = {"least": Assumed(busy=LEAST), "most": Assumed(busy=MOST)}
             doubted.append(("GPU time of a request", busy))
-        if fleet.busy_target is not None:
+        if fleet.tracking is not None:
             starts = {"half": Assumed(starts=0.5), "twice": Assumed(starts=2.0)}
             doubted.append(("start-takes-twelve-minutes", starts))
         with ThreadPoolExecutor(os.cpu_count()) as threads:

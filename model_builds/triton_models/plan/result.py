@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from triton_models.check.fits import LIMITS, taken
 from triton_models.facts.cost import HOURS_PER_MONTH
 from triton_models.load.result import in_units
 from triton_models.plan.planning import Outcome, Plan
+from triton_models.plan.simulation import Tracking
 
 WRITE = Check(id="plan-write", source=FROM_ARGUMENTS)
 
@@ -154,8 +156,11 @@ def settings(best: Outcome) -> Mapping[str, Any]:
         "min_capacity": fleet.least,
         "max_capacity": fleet.most,
     }
-    if fleet.busy_target is not None:
-        found["gpu_utilization_percent"] = round(100 * fleet.busy_target)
+    tracking, gpus = fleet.tracking or Tracking(), fleet.offer.type.gpu_count
+    if tracking.busy is not None:
+        found["gpu_utilization_percent"] = round(100 * tracking.busy)
+    if tracking.requests is not None:
+        found["invocations_per_gpu_per_minute"] = math.ceil(tracking.requests / gpus)
     return found
 
 
