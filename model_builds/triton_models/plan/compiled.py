@@ -32,10 +32,8 @@ WANTED, TURN, MAKES_ROOM, SERVES = range(7, 11)
 """The numbers of an instance: its models; loads in progress; the ring of models to load; whether it has
 loaded one, and looks for room at a later moment; how often its slot was taken: what was planned for an
 earlier instance does not happen; the models for which requests wait; the model whose turn it is to make room,
-from 1, or 0; whether one is unloaded for it, or it is tried again; and whether it takes requests."""
-
-COPIES, HOME = range(2)
-"""The number of instances that take requests and have a model, and their slots, added up."""
+from 1, or 0; whether one is unloaded for it, or it is tried again; and its place among those that take
+requests, from 1, or 0."""
 
 MEMORY, DISK = range(2)
 """What is free on an instance."""
@@ -82,7 +80,8 @@ class Arrays(NamedTuple):
         model: By model and field.
         users: Requests in progress by model and slot, or -1 if the model is not there. They include some
             that are answered, until `_forget`.
-        home: By model and `COPIES`, `HOME`.
+        copies: By model, the number of instances that take requests and have it, and their slots in the order
+            of their places.
         pair: By slot of an instance, model, and field.
         slot: By number, and slot.
         free: By slot and field.
@@ -103,7 +102,7 @@ class Arrays(NamedTuple):
     setting: Array
     model: Array
     users: Array
-    home: Array
+    copies: Array
     pair: Array
     slot: Array
     free: Array
@@ -122,7 +121,7 @@ class Arrays(NamedTuple):
 
 def _compiled(function: F) -> F:
     """Compile a function when it is first called, without the interpreter's lock, and keep it on the disk."""
-    return cast("F", njit(cache=True, nogil=True)(function))
+    return cast("F", njit(cache=True, nogil=True, _nrt=False)(function))
 
 
 def _part(function: F) -> F:
@@ -131,6 +130,12 @@ def _part(function: F) -> F:
 
 
 _choose = _part(policy.choose)
+
+
+@_part
+def _index(number: int) -> int:
+    """Return a number that is not negative so that the compiler knows it: no index counts from the end."""
+    return number & 0x3FFFFFFF
 
 
 @_part
@@ -181,9 +186,9 @@ def _serve(
 def _forget(slot: int, now: float, users: Array, progress: Array, ring: Array) -> None:
     """Forget the requests that are answered."""
     for each in range(ring.shape[1]):
-        first = ring[slot, each, 0]
+        first = _index(ring[slot, each, 0])
         while ring[slot, each, 1] and progress[slot, each, first, DONE] <= now:
-            users[int(progress[slot, each, first, MODEL]), slot] -= 1
+            users[_index(int(progress[slot, each, first, MODEL])), slot] -= 1
             first = (first + 1) & (ROOM - 1)
             ring[slot, each, 0] = first
             ring[slot, each, 1] -= 1
@@ -201,7 +206,7 @@ def _forget_all(model: int, among: Array, now: float, users: Array, progress: Ar
 
 @_part
 def _take_out(pair: Array, slot: int, model: int, newer: int, older: int) -> None:
-    after, before = pair[slot, model, newer], pair[slot, model, older]
+    after, before = _index(pair[slot, model, newer]), _index(pair[slot, model, older])
     pair[slot, before, newer], pair[slot, after, older] = after, before
 
 
@@ -209,9 +214,15 @@ def _take_out(pair: Array, slot: int, model: int, newer: int, older: int) -> Non
 def _append(pair: Array, slot: int, model: int, newer: int, older: int) -> None:
     """Make a model the last one of an order."""
     end = pair.shape[1] - 1
-    last = pair[slot, end, older]
+    last = _index(pair[slot, end, older])
     pair[slot, last, newer], pair[slot, model, older] = model, last
     pair[slot, model, newer], pair[slot, end, older] = end, model
+
+
+@_part
+def _copy(planned: Array, row: int, to: int) -> None:
+    for each in range(planned.shape[1]):
+        planned[to, each] = planned[row, each]
 
 
 @_compiled
@@ -226,7 +237,7 @@ def _plan(planned: Array, number: Array, at: float, slot: int, age: int, model: 
         above = (place - 1) >> 1
         if planned[above, 0] <= at:
             break
-        planned[place] = planned[above]
+        _copy(planned, above, place)
         place = above
     planned[place, 0], planned[place, 1], planned[place, 2], planned[place, 3] = at, slot, age, model
 
@@ -245,9 +256,9 @@ def _drop_first(planned: Array, number: Array) -> None:
             below += 1
         if planned[below, 0] >= at:
             break
-        planned[place] = planned[below]
+        _copy(planned, below, place)
         place = below
-    planned[place] = planned[last]
+    _copy(planned, last, place)
     planned[last, 0] = math.inf
 
 
@@ -358,12 +369,33 @@ def keep_on_disk(a: Arrays, slot: int, model: int) -> None:
         a.free[slot, DISK] += a.model[oldest, NEEDS_DISK]
 
 
-@_part
+@_compiled
+def _come(a: Arrays, slot: int, model: int) -> None:
+    """Let requests for a model find it on an instance."""
+    a.users[model, slot] = 1
+    place, copies = a.slot[SERVES, slot], a.copies[model]
+    if not place:
+        return
+    copies[0] += 1
+    last = copies[0]
+    while last > 1 and a.slot[SERVES, copies[last - 1]] > place:
+        copies[last] = copies[last - 1]
+        last -= 1
+    copies[last] = slot
+
+
+@_compiled
 def _leave(a: Arrays, slot: int, model: int) -> None:
     """Let requests for a model no longer find it on an instance."""
     a.users[model, slot] = -1
-    a.home[model, COPIES] -= a.slot[SERVES, slot]
-    a.home[model, HOME] -= a.slot[SERVES, slot] * slot
+    if not a.slot[SERVES, slot]:
+        return
+    copies, each = a.copies[model], 1
+    while copies[each] != slot:
+        each += 1
+    for later in range(each, copies[0]):
+        copies[later] = copies[later + 1]
+    copies[0] -= 1
 
 
 @_compiled
@@ -499,20 +531,22 @@ def take(a: Arrays, at: Array, since: Array, asked: Array, first: int, until: fl
     """
     users, pair, gpu, progress, ring, number = a.users, a.pair, a.gpu, a.progress, a.ring, a.number
     about, found, times, setting, log = a.model, a.found, a.times, a.setting, a.log
-    planned, models, home = a.planned, a.slot[MODELS], a.home
+    planned, models, copies = a.planned, a.slot[MODELS], a.copies
     end, many = len(about), int(setting[MANY])
     for request in range(first, len(at)):
-        now, model = at[request], asked[request]
+        now, model = at[request], _index(asked[request])
         if now >= until or number[FULL]:
             return request
         while planned[0, 0] <= now:
             _happen(a)
-        slot = among[0]
-        if home[model, COPIES] == 1 and users[model, home[model, HOME]] < many:
-            slot = home[model, HOME]  # the choice of `policy.choose`, whatever else there is
-        elif len(among) > 1:
-            _forget_all(model, among, now, users, progress, ring)
+        slot, having = among[0], copies[model, 1 : 1 + copies[model, 0]]
+        if len(having) > 0:
+            _forget_all(model, having, now, users, progress, ring)
+            slot = _choose(having, users[model], models, many)
+        # That of those that have it is the choice of all, unless there are many requests.
+        if len(having) == 0 or users[model, slot] >= many:
             slot = _choose(among, users[model], models, many)
+        slot = _index(slot)
         _forget(slot, now, users, progress, ring)
         found[model, ASKED] += 1
         status = pair[slot, model, STATUS]
@@ -544,9 +578,8 @@ def _wait(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
         here[LAST] = place
         a.users[model, slot] += 1
         return
-    here[FIRST], here[LAST], a.users[model, slot] = place, place, 1
-    a.home[model, COPIES] += numbers[SERVES]
-    a.home[model, HOME] += numbers[SERVES] * slot
+    here[FIRST] = here[LAST] = place
+    _come(a, slot, model)
     numbers[MODELS] += 1
     numbers[WANTED] += 1
     if here[STATUS] == LEAVING:
@@ -584,6 +617,19 @@ def start(a: Arrays, slot: int, memory: float, disk: float, now: float) -> None:
             a.slot[MODELS, slot] += 1
             a.slot[LOADED_ONCE, slot] = 1
             keep_on_disk(a, slot, model)
+
+
+@_compiled
+def draw_requests(
+    chance: Any, keep: Array, other: Array, after: float, mean_s: float, at: Array, model: Array
+) -> None:
+    """Draw moments and models: one number chooses a column of Walker's table, and its part of that column."""
+    for each in range(len(at)):
+        after += chance.standard_exponential() * mean_s
+        at[each] = after
+        number = chance.random() * len(keep)
+        column = min(int(number), len(keep) - 1)
+        model[each] = column if number - column < keep[column] else other[column]
 
 
 @_compiled

@@ -375,19 +375,21 @@ class Planner:
         most_waiting = (
             self._limits.waiting * (self._traffic.count - self._traffic.warm_up) if gives_up else math.inf
         )
-        until, gave_up = math.ceil(self._traffic.seconds / MINUTE_S) * MINUTE_S, False
+        until, gave_up, sent = math.ceil(self._traffic.seconds / MINUTE_S) * MINUTE_S, False, 0
         try:
             for at, model in self._traffic.parts():
                 simulation.send(at, model)
-                if simulation.sent == self._traffic.warm_up:
-                    simulation.forget_counts()
+                sent += len(at)
+                if sent <= self._traffic.warm_up:
+                    if sent == self._traffic.warm_up:
+                        simulation.forget_counts()
                     continue
-                asked, waited = found.sum(axis=0)[[ASKED, WAITED]].tolist()
-                gave_up = waited > most_waiting
-                if gave_up or asked >= most_requests:
+                gave_up = gives_up and int(found[:, WAITED].sum()) > most_waiting
+                if gave_up or sent - self._traffic.warm_up >= most_requests:
                     until = float(at[-1])
                     break
             simulation.finish(until)
+            asked, waited = found.sum(axis=0)[[ASKED, WAITED]].tolist()
         except OverloadedError:
             return Outcome(fleet=fleet, cause="it cannot keep up with the requests")
         if simulation.refused:

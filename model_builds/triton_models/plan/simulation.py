@@ -23,11 +23,9 @@ from triton_models.plan.compiled import (
     ASKED,
     ASSIGNED,
     BUCKETS,
-    COPIES,
     FIRST,
     FREE,
     FULL,
-    HOME,
     LOADED_MODELS,
     NOTED,
     REFUSED,
@@ -196,11 +194,6 @@ class Simulation:
             found.append((at, what, number, of))
         return found
 
-    @property
-    def sent(self) -> int:
-        """The number of requests until now that are counted."""
-        return int(self.arrays.found[:, ASKED].sum())
-
     def forget_counts(self) -> None:
         """Count from now on, but for the instances and their time."""
         self._asked = 0
@@ -279,10 +272,10 @@ class Simulation:
         self._serving = instances
         self._among = np.array([each.slot for each in instances], np.int64)
         self.arrays.slot[SERVES] = 0
-        self.arrays.slot[SERVES, self._among] = 1
+        self.arrays.slot[SERVES, self._among] = 1 + np.arange(len(instances))
         there = self.arrays.users[:, self._among] >= 0
-        self.arrays.home[:, COPIES] = there.sum(axis=1)
-        self.arrays.home[:, HOME] = there @ self._among
+        self.arrays.copies[:, 0] = there.sum(axis=1)
+        self.arrays.copies[:, 1 : 1 + len(instances)] = self._among[np.argsort(~there, axis=1, kind="stable")]
 
     def _ask(self, model: int, since: float, now: float) -> None:
         """Take a request of an earlier moment, which has been counted."""
@@ -418,12 +411,12 @@ def _arrays(endpoint: Endpoint, models: Models, *, slots: int, logged: int) -> A
         ),
         model=np.array([m.memory, m.disk, m.fetch_s, m.load_s, m.busy_s, m.pinned], float).T.copy(),
         users=np.full((count, slots), -1, np.int32),
-        home=np.zeros((count, 2), np.int32),
+        copies=np.zeros((count, slots + 1), np.int16),
         pair=np.zeros((slots, count + 1, 8), np.int32),
         slot=np.zeros((11, slots), np.int64),
         free=np.zeros((slots, 2)),
         gpu=np.zeros((slots, gpus, 2)),
-        progress=np.zeros((slots, gpus, ROOM, 3)),
+        progress=np.zeros((slots, gpus, ROOM + 8, 3)),
         ring=np.zeros((slots, gpus, 2), np.int64),
         queue=np.zeros((slots, count), np.int32),
         waiting=waiting,

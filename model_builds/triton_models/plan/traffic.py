@@ -13,11 +13,11 @@ import numpy as np
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.load.schedule import MOST, Schedule
-from triton_models.plan.compiled import Array
+from triton_models.plan.compiled import Array, draw_requests
 
 REQUESTS = Check(id="plan-requests", source=FROM_ARGUMENTS)
 
-_PART = 1 << 17
+_PART = 1 << 15  # so that they stay in the cache of a core
 _MINUTE_S = 60.0
 
 
@@ -93,21 +93,26 @@ class Steady:
         """Yield moments and models, computed in a thread while the last ones are in use."""
         chance, shares = np.random.default_rng(self.seed), self.rates() / self.rate
         keep, other = _aliases(shares)
-        left, last = self.count, 0.0
+        lengths = [*_lengths(self.warm_up), *_lengths(self.count - self.warm_up)]
 
         def draw(count: int, after: float) -> tuple[Array, Array]:
-            at = after + np.cumsum(chance.exponential(1 / self.rate, count))
-            column, kept = chance.integers(0, self.models, count, dtype=np.int32), chance.random(count)
-            return at, np.where(kept < keep[column], column, other[column])
+            at, model = np.empty(count), np.empty(count, np.int32)
+            draw_requests(chance, keep, other, after, 1 / self.rate, at, model)
+            return at, model
 
         with ThreadPoolExecutor(1) as thread:
-            coming = thread.submit(draw, self.warm_up or min(left, _PART), last)
-            while left > 0:
+            coming = thread.submit(draw, lengths[0], 0.0)
+            for count in [*lengths[1:], 0]:
                 at, model = coming.result()
-                left -= len(at)
-                if left > 0:
-                    coming = thread.submit(draw, min(left, _PART), float(at[-1]))
+                if count:
+                    coming = thread.submit(draw, count, float(at[-1]))
                 yield at, model
+
+
+def _lengths(count: int) -> Iterator[int]:
+    """Yield the lengths of parts."""
+    for start in range(0, count, _PART):
+        yield min(_PART, count - start)
 
 
 def _aliases(shares: Array) -> tuple[Array, Array]:
