@@ -232,7 +232,7 @@ def simulated(scenario: Scenario, seen: Seen) -> tuple[float, np.ndarray[Any, An
     simulation.send(at, asked.astype(np.int32))
     simulation.finish(at[-1] + 300)
     log = simulation.arrays.log[: simulation.arrays.number[1]]
-    asked_, waited = simulation.arrays.found.sum(axis=0).tolist()
+    asked_, waited = simulation.arrays.found.sum(axis=1).tolist()
     log = log[~np.isnan(log[:, 1])]
     return waited / asked_, log[:, 1] - log[:, 0] + overhead_s
 

@@ -395,11 +395,11 @@ def test_pinned_models_do_not_wait_and_leave_less_room() -> None:
     planner = Planner(models, Steady(rate=5, seconds=4000, models=40, popularity=1.0), Limits())
     fleet = Fleet(offer=offer("ml.g5.xlarge", gib=10), least=1, most=1)
     free, pinned = planner.simulate(fleet), planner.simulate(replace(fleet, pinned=8))
-    assert free.by_model is not None
-    assert pinned.by_model is not None
-    assert free.by_model[:8, 1].sum() > 0
-    assert pinned.by_model[:8, 1].sum() == 0
-    assert pinned.by_model[8:, 1].sum() > free.by_model[8:, 1].sum()
+    assert free.waited_by_model is not None
+    assert pinned.waited_by_model is not None
+    assert free.waited_by_model[:8].sum() > 0
+    assert pinned.waited_by_model[:8].sum() == 0
+    assert pinned.waited_by_model[8:].sum() > free.waited_by_model[8:].sum()
 
 
 @pytest.mark.parametrize("stalls", [False, True])

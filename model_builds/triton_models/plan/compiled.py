@@ -18,10 +18,11 @@ from triton_models.plan import policy
 Array: TypeAlias = "np.ndarray[Any, Any]"
 F = TypeVar("F", bound=Callable[..., object])
 
-NEWER, OLDER, FIRST, LAST, STATUS, COPY, COPY_NEWER, COPY_OLDER = range(8)
+NEWER, OLDER, FIRST, LAST, STATUS, USERS, COPY_NEWER, COPY_OLDER = range(8)
 """The fields of a model on an instance: its neighbors in the order of use; the first and the last request
-that wait for it; its status; whether a copy is on the disk; and the neighbors of a copy that is not in use,
-in the order in which they go."""
+that wait for it; its status; its requests in progress, or -1 if it is not there, which include some that are
+answered, until `_forget`; and the neighbors of a copy on the disk that is not in use, in the order in which
+they go. Without a copy, they are negative."""
 
 ABSENT, FETCHING, QUEUED, REFUSED_ONCE, LOADING, LOADED, LEAVING, LEAVING_ASKED = range(8)
 """The statuses of a model on an instance: refused for lack of memory, it waits for its turn to make room. The
@@ -77,11 +78,10 @@ class Arrays(NamedTuple):
 
     Attributes:
         setting: See `MANY`.
-        model: By model and field.
-        users: Requests in progress by model and slot, or -1 if the model is not there. They include some
-            that are answered, until `_forget`.
+        model: By field and model.
         copies: By model, the number of instances that take requests and have it, and their slots in the order
             of their places.
+        requests: By slot, -1 between choices.
         pair: By slot of an instance, model, and field.
         slot: By number, and slot.
         free: By slot and field.
@@ -92,7 +92,7 @@ class Arrays(NamedTuple):
         waiting: The moment and the successor of each request that waits.
         planned: A heap of moments, each with a slot, its age, and what happens: a model is loaded, or
             copied (with `_FETCHED`), refused (`_REFUSED`) or unloaded (`_UNLOADED`), or there may be room.
-        found: By model and field.
+        found: By field and model.
         times: The number of answers by bucket of their times, and of waits.
         number: See `FREE`.
         log: The moments of requests and their answers, as far as there is room.
@@ -101,8 +101,8 @@ class Arrays(NamedTuple):
 
     setting: Array
     model: Array
-    users: Array
     copies: Array
+    requests: Array
     pair: Array
     slot: Array
     free: Array
@@ -119,9 +119,13 @@ class Arrays(NamedTuple):
     events: Array
 
 
+# Nothing here allocates. With the reference counts of arrays, half of the time is theirs.
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+
+
 def _compiled(function: F) -> F:
     """Compile a function when it is first called, without the interpreter's lock, and keep it on the disk."""
-    return cast("F", njit(cache=True, nogil=True, _nrt=False)(function))
+    return cast("F", njit(**_OPTIONS)(function))
 
 
 def _part(function: F) -> F:
@@ -165,9 +169,9 @@ def _serve(
     for each in range(1, gpu.shape[1]):
         if gpu[slot, each, UNTIL] < gpu[slot, best, UNTIL]:
             best = each
-    done = max(now, gpu[slot, best, UNTIL]) + about[model, BUSY_S]
+    done = max(now, gpu[slot, best, UNTIL]) + about[BUSY_S, model]
     gpu[slot, best, UNTIL] = done
-    gpu[slot, best, ASSIGNED] += about[model, BUSY_S]
+    gpu[slot, best, ASSIGNED] += about[BUSY_S, model]
     if ring[slot, best, 1] == ROOM:
         number[FULL] = 1
     else:
@@ -183,12 +187,12 @@ def _serve(
 
 
 @_part
-def _forget(slot: int, now: float, users: Array, progress: Array, ring: Array) -> None:
+def _forget(slot: int, now: float, pair: Array, progress: Array, ring: Array) -> None:
     """Forget the requests that are answered."""
     for each in range(ring.shape[1]):
         first = _index(ring[slot, each, 0])
         while ring[slot, each, 1] and progress[slot, each, first, DONE] <= now:
-            users[_index(int(progress[slot, each, first, MODEL])), slot] -= 1
+            pair[slot, _index(int(progress[slot, each, first, MODEL])), USERS] -= 1
             first = (first + 1) & (ROOM - 1)
             ring[slot, each, 0] = first
             ring[slot, each, 1] -= 1
@@ -197,11 +201,11 @@ def _forget(slot: int, now: float, users: Array, progress: Array, ring: Array) -
 
 
 @_part
-def _forget_all(model: int, among: Array, now: float, users: Array, progress: Array, ring: Array) -> None:
+def _forget_all(model: int, among: Array, now: float, pair: Array, progress: Array, ring: Array) -> None:
     """Forget the answered requests of all instances that have requests for a model."""
     for place in range(len(among)):
-        if users[model, among[place]] > 0:
-            _forget(among[place], now, users, progress, ring)
+        if pair[among[place], model, USERS] > 0:
+            _forget(among[place], now, pair, progress, ring)
 
 
 @_part
@@ -275,7 +279,7 @@ def _queue(a: Arrays, slot: int, model: int, status: int, now: float) -> None:
     """Let a load wait for its turn."""
     numbers = a.slot[:, slot]
     a.pair[slot, model, STATUS] = status
-    a.queue[slot, (numbers[QUEUE_FIRST] + numbers[QUEUE_COUNT]) % len(a.model)] = model
+    a.queue[slot, (numbers[QUEUE_FIRST] + numbers[QUEUE_COUNT]) % a.model.shape[1]] = model
     numbers[QUEUE_COUNT] += 1
     _advance(a, slot, now)
 
@@ -285,7 +289,7 @@ def _try_load(a: Arrays, slot: int, model: int, now: float) -> None:
     """Load a model if it fits and not too many are loaded. The server refuses it after a part of the load."""
     if a.slot[LOADS, slot] >= a.setting[LOADS_AT_ONCE]:
         _queue(a, slot, model, QUEUED, now)
-    elif a.free[slot, MEMORY] >= a.model[model, NEEDS_MEMORY]:
+    elif a.free[slot, MEMORY] >= a.model[NEEDS_MEMORY, model]:
         _begin_load(a, slot, model, now)
     else:
         _plan_refusal(a, slot, model, now)
@@ -295,7 +299,7 @@ def _try_load(a: Arrays, slot: int, model: int, now: float) -> None:
 def _plan_refusal(a: Arrays, slot: int, model: int, now: float) -> None:
     if a.pair[slot, model, STATUS] != REFUSED_ONCE:
         a.pair[slot, model, STATUS] = FETCHING
-    refused = now + a.setting[REFUSED_AFTER] * a.model[model, LOAD_S]
+    refused = now + a.setting[REFUSED_AFTER] * a.model[LOAD_S, model]
     _plan(a.planned, a.number, refused, slot, a.slot[AGE, slot], _REFUSED + model)
 
 
@@ -313,8 +317,8 @@ def _advance(a: Arrays, slot: int, now: float) -> None:
             if _unload_oldest(a, slot, now) or _may_become_idle(a, slot):
                 return
             numbers[TURN] = 0
-        _drop_from_queue(numbers, len(a.model))
-        if a.free[slot, MEMORY] >= a.model[model, NEEDS_MEMORY]:
+        _drop_from_queue(numbers, a.model.shape[1])
+        if a.free[slot, MEMORY] >= a.model[NEEDS_MEMORY, model]:
             _begin_load(a, slot, model, now)
         elif refused:
             _refuse(a, slot, model)
@@ -343,7 +347,7 @@ def _may_become_idle(a: Arrays, slot: int) -> bool:
 
 @_compiled
 def _begin_load(a: Arrays, slot: int, model: int, now: float) -> None:
-    numbers, about = a.slot[:, slot], a.model[model]
+    numbers, about = a.slot[:, slot], a.model[:, model]
     a.free[slot, MEMORY] -= about[NEEDS_MEMORY]
     numbers[LOADS] += 1
     a.pair[slot, model, STATUS] = LOADING
@@ -359,20 +363,20 @@ def _begin_load(a: Arrays, slot: int, model: int, now: float) -> None:
 @_compiled
 def keep_on_disk(a: Arrays, slot: int, model: int) -> None:
     """Add a copy, and remove those of unloaded models, that which was unloaded first before others."""
-    end, pair = len(a.model), a.pair
-    a.free[slot, DISK] -= a.model[model, NEEDS_DISK]
-    pair[slot, model, COPY] = 1
+    end, pair = a.model.shape[1], a.pair
+    a.free[slot, DISK] -= a.model[NEEDS_DISK, model]
+    pair[slot, model, COPY_NEWER] = 0
     while a.free[slot, DISK] < 0 and pair[slot, end, COPY_NEWER] != end:
         oldest = pair[slot, end, COPY_NEWER]
         _take_out(pair, slot, oldest, COPY_NEWER, COPY_OLDER)
-        pair[slot, oldest, COPY] = 0
-        a.free[slot, DISK] += a.model[oldest, NEEDS_DISK]
+        pair[slot, oldest, COPY_NEWER] = -1
+        a.free[slot, DISK] += a.model[NEEDS_DISK, oldest]
 
 
 @_compiled
 def _come(a: Arrays, slot: int, model: int) -> None:
     """Let requests for a model find it on an instance."""
-    a.users[model, slot] = 1
+    a.pair[slot, model, USERS] = 1
     place, copies = a.slot[SERVES, slot], a.copies[model]
     if not place:
         return
@@ -387,7 +391,7 @@ def _come(a: Arrays, slot: int, model: int) -> None:
 @_compiled
 def _leave(a: Arrays, slot: int, model: int) -> None:
     """Let requests for a model no longer find it on an instance."""
-    a.users[model, slot] = -1
+    a.pair[slot, model, USERS] = -1
     if not a.slot[SERVES, slot]:
         return
     copies, each = a.copies[model], 1
@@ -401,17 +405,17 @@ def _leave(a: Arrays, slot: int, model: int) -> None:
 @_compiled
 def _unload_oldest(a: Arrays, slot: int, now: float) -> bool:
     """Begin to unload the idle model that was used least recently; return False if all are busy."""
-    _forget(slot, now, a.users, a.progress, a.ring)
-    end, pair = len(a.model), a.pair
+    _forget(slot, now, a.pair, a.progress, a.ring)
+    end, pair = a.model.shape[1], a.pair
     model = pair[slot, end, NEWER]
     while model != end:
         here = pair[slot, model]
-        if here[STATUS] == LOADED and a.users[model, slot] == 0 and not a.model[model, PINNED]:
+        if here[STATUS] == LOADED and here[USERS] == 0 and not a.model[PINNED, model]:
             _take_out(pair, slot, model, NEWER, OLDER)
             here[STATUS] = LEAVING
             _leave(a, slot, model)
             # The memory is free long before the server has answered: another load may take it.
-            a.free[slot, MEMORY] += a.model[model, NEEDS_MEMORY]
+            a.free[slot, MEMORY] += a.model[NEEDS_MEMORY, model]
             a.slot[MODELS, slot] -= 1
             a.slot[MAKES_ROOM, slot] = 1
             a.number[UNLOADED_MODELS] += 1
@@ -437,9 +441,9 @@ def _unloaded(a: Arrays, slot: int, model: int, now: float) -> None:
         a.pair[slot, model, STATUS] = ABSENT
         _append(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
     other = numbers[TURN] - 1
-    if a.free[slot, MEMORY] >= a.model[other, NEEDS_MEMORY]:
+    if a.free[slot, MEMORY] >= a.model[NEEDS_MEMORY, other]:
         numbers[MAKES_ROOM] = 0
-        _drop_from_queue(numbers, len(a.model))
+        _drop_from_queue(numbers, a.model.shape[1])
         _begin_load(a, slot, other, now)
         _advance(a, slot, now)
     else:
@@ -496,7 +500,7 @@ def _happen(a: Arrays) -> None:
 @_compiled
 def _loaded(a: Arrays, slot: int, model: int, now: float) -> None:
     """Serve the requests that wait for a model."""
-    _forget(slot, now, a.users, a.progress, a.ring)
+    _forget(slot, now, a.pair, a.progress, a.ring)
     numbers = a.slot[:, slot]
     numbers[LOADS] -= 1
     numbers[WANTED] -= 1
@@ -523,32 +527,52 @@ def happen_until(a: Arrays, until: float) -> None:
         _happen(a)
 
 
+@_part
+def _instance_for(
+    model: int,
+    among: Array,
+    now: float,
+    copies: Array,
+    requests: Array,
+    pair: Array,
+    numbers: Array,
+    progress: Array,
+    ring: Array,
+    many: int,
+) -> int:
+    """Return the choice of `policy.choose`: without many requests, one of the few that have the model."""
+    slot, having = among[0], copies[model, 1 : 1 + copies[model, 0]]
+    if len(having) > 0:
+        _forget_all(model, having, now, pair, progress, ring)
+        slot = _choose(having, pair[:, model, USERS], numbers[MODELS], many)
+    if len(having) == 0 or pair[slot, model, USERS] >= many:
+        for each in having:
+            requests[each] = pair[each, model, USERS]
+        slot = _choose(among, requests, numbers[MODELS], many)
+        for each in having:
+            requests[each] = -1
+    return _index(slot)
+
+
 @_compiled
 def take(a: Arrays, at: Array, since: Array, asked: Array, first: int, until: float, among: Array) -> int:
     """Take requests before a moment, until there is no room for more; return the number of the next one.
 
     Their times count from `since`.
     """
-    users, pair, gpu, progress, ring, number = a.users, a.pair, a.gpu, a.progress, a.ring, a.number
+    pair, gpu, progress, ring, number = a.pair, a.gpu, a.progress, a.ring, a.number
     about, found, times, setting, log = a.model, a.found, a.times, a.setting, a.log
-    planned, models, copies = a.planned, a.slot[MODELS], a.copies
-    end, many = len(about), int(setting[MANY])
+    planned = a.planned
+    end, many = about.shape[1], int(setting[MANY])
     for request in range(first, len(at)):
         now, model = at[request], _index(asked[request])
         if now >= until or number[FULL]:
             return request
         while planned[0, 0] <= now:
             _happen(a)
-        slot, having = among[0], copies[model, 1 : 1 + copies[model, 0]]
-        if len(having) > 0:
-            _forget_all(model, having, now, users, progress, ring)
-            slot = _choose(having, users[model], models, many)
-        # That of those that have it is the choice of all, unless there are many requests.
-        if len(having) == 0 or users[model, slot] >= many:
-            slot = _choose(among, users[model], models, many)
-        slot = _index(slot)
-        _forget(slot, now, users, progress, ring)
-        found[model, ASKED] += 1
+        slot = _instance_for(model, among, now, a.copies, a.requests, pair, a.slot, progress, ring, many)
+        _forget(slot, now, pair, progress, ring)
+        found[ASKED, model] += 1
         status = pair[slot, model, STATUS]
         if status in (ABSENT, LEAVING):
             _append(pair, slot, model, NEWER, OLDER)
@@ -556,7 +580,7 @@ def take(a: Arrays, at: Array, since: Array, asked: Array, first: int, until: fl
             _take_out(pair, slot, model, NEWER, OLDER)
             _append(pair, slot, model, NEWER, OLDER)
         if status == LOADED:
-            users[model, slot] += 1
+            pair[slot, model, USERS] += 1
             _serve(slot, model, since[request], now, gpu, progress, ring, about, times, setting, number, log)
             continue
         _wait(a, slot, model, since[request], now)
@@ -570,13 +594,13 @@ def _wait(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
     if place == len(a.waiting):
         a.number[FULL] = 1
         return
-    a.found[model, WAITED] += 1
+    a.found[WAITED, model] += 1
     a.number[FREE] = int(a.waiting[place, 1])
     a.waiting[place, 0], a.waiting[place, 1] = since, -1
     if here[STATUS] not in (ABSENT, LEAVING):
         a.waiting[here[LAST], 1] = place
         here[LAST] = place
-        a.users[model, slot] += 1
+        here[USERS] += 1
         return
     here[FIRST] = here[LAST] = place
     _come(a, slot, model)
@@ -584,23 +608,23 @@ def _wait(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
     numbers[WANTED] += 1
     if here[STATUS] == LEAVING:
         here[STATUS] = LEAVING_ASKED
-    elif here[COPY]:
+    elif here[COPY_NEWER] >= 0:
         _take_out(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
         _try_load(a, slot, model, now)
     else:
         here[STATUS] = FETCHING
-        fetched = now + a.model[model, FETCH_S]
+        fetched = now + a.model[FETCH_S, model]
         _plan(a.planned, a.number, fetched, slot, numbers[AGE], _FETCHED + model)
 
 
 @_compiled
 def start(a: Arrays, slot: int, memory: float, disk: float, now: float) -> None:
     """Begin an instance, which has the pinned models alone."""
-    end, pair = len(a.model), a.pair
-    a.users[:, slot] = -1
+    end, pair = a.model.shape[1], a.pair
     for model in range(end):
         here = pair[slot, model]
-        here[FIRST], here[LAST], here[STATUS], here[COPY] = -1, -1, ABSENT, 0
+        here[FIRST] = here[LAST] = here[USERS] = here[COPY_NEWER] = -1
+        here[STATUS] = ABSENT
     here = pair[slot, end]
     here[NEWER] = here[OLDER] = here[COPY_NEWER] = here[COPY_OLDER] = end
     age = a.slot[AGE, slot]
@@ -610,10 +634,10 @@ def start(a: Arrays, slot: int, memory: float, disk: float, now: float) -> None:
     a.gpu[slot, :, UNTIL] = now
     a.ring[slot] = 0
     for model in range(end):
-        if a.model[model, PINNED]:
+        if a.model[PINNED, model]:
             _append(pair, slot, model, NEWER, OLDER)
-            pair[slot, model, STATUS], a.users[model, slot] = LOADED, 0
-            a.free[slot, MEMORY] -= a.model[model, NEEDS_MEMORY]
+            pair[slot, model, STATUS], pair[slot, model, USERS] = LOADED, 0
+            a.free[slot, MEMORY] -= a.model[NEEDS_MEMORY, model]
             a.slot[MODELS, slot] += 1
             a.slot[LOADED_ONCE, slot] = 1
             keep_on_disk(a, slot, model)

@@ -18,7 +18,7 @@ from triton_models.check.fits import LIMITS, share_of
 from triton_models.facts.containers import REQUEST_THREADS
 from triton_models.facts.cost import HOURS_PER_MONTH
 from triton_models.plan import policy
-from triton_models.plan.compiled import ASKED, BUCKETS_PER_OCTAVE, SMALLEST_S, WAITED, Array
+from triton_models.plan.compiled import BUCKETS_PER_OCTAVE, SMALLEST_S, WAITED, Array
 from triton_models.plan.offer import FIRST_LOAD_S, OVERHEAD_S, STARTS_S, Offer
 from triton_models.plan.simulation import (
     MINUTE_S,
@@ -125,7 +125,7 @@ class Outcome:
     most_instances: int = 0
     gave_up: bool = False
     cause: str = ""
-    by_model: Array | None = field(default=None, repr=False, compare=False)
+    waited_by_model: Array | None = field(default=None, repr=False, compare=False)
     minutes: Sequence[Minute] = field(default=(), repr=False, compare=False)
 
     def meets(self, limits: Limits) -> bool:
@@ -384,12 +384,12 @@ class Planner:
                     if sent == self._traffic.warm_up:
                         simulation.forget_counts()
                     continue
-                gave_up = gives_up and int(found[:, WAITED].sum()) > most_waiting
+                gave_up = gives_up and int(found[WAITED].sum()) > most_waiting
                 if gave_up or sent - self._traffic.warm_up >= most_requests:
                     until = float(at[-1])
                     break
             simulation.finish(until)
-            asked, waited = found.sum(axis=0)[[ASKED, WAITED]].tolist()
+            asked, waited = found.sum(axis=1).tolist()
         except OverloadedError:
             return Outcome(fleet=fleet, cause="it cannot keep up with the requests")
         if simulation.refused:
@@ -406,7 +406,7 @@ class Planner:
             unloads=simulation.unloads,
             most_instances=max((each.instances for each in simulation.minutes), default=fleet.least),
             gave_up=gave_up,
-            by_model=found.copy(),
+            waited_by_model=found[WAITED].copy(),
             minutes=simulation.minutes,
         )
 

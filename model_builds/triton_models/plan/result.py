@@ -131,8 +131,8 @@ class PlanResult:
         yield f"The limit is {limit}: the GPUs are busy {best.busy:.0%} of the time."
         if plan.pinned is None and not best.fleet.pinned and len(plan.models) >= _MOST_LISTED:
             yield "With a fifth of the models pinned on each instance, no fleet meets the limits."
-        if best.by_model is not None and best.unloads:
-            waits = best.by_model[:, 1]
+        waits = best.waited_by_model
+        if waits is not None and best.unloads:
             most = [each for each in waits.argsort()[::-1][:_MOST_LISTED].tolist() if waits[each]]
             listed = ", ".join(f"{plan.models[each].name} ({waits[each]:,})" for each in most)
             yield f"Most requests that wait ask for {listed}."

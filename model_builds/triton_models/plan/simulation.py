@@ -33,6 +33,7 @@ from triton_models.plan.compiled import (
     SERVES,
     UNLOADED_MODELS,
     UNTIL,
+    USERS,
     WAITED,
     WANTED,
     Array,
@@ -220,7 +221,7 @@ class Simulation:
             until = self._coming[0][0]
             if not self._serving and at[first] < until:
                 self._homeless.append((int(models[first]), float(at[first])))
-                self.arrays.found[models[first], ASKED] += 1
+                self.arrays.found[ASKED, models[first]] += 1
                 first += 1
                 continue
             first = compiled.take(self.arrays, at, at, models, first, until, self._among)
@@ -273,7 +274,7 @@ class Simulation:
         self._among = np.array([each.slot for each in instances], np.int64)
         self.arrays.slot[SERVES] = 0
         self.arrays.slot[SERVES, self._among] = 1 + np.arange(len(instances))
-        there = self.arrays.users[:, self._among] >= 0
+        there = self.arrays.pair[self._among, :-1, USERS].T >= 0
         self.arrays.copies[:, 0] = there.sum(axis=1)
         self.arrays.copies[:, 1 : 1 + len(instances)] = self._among[np.argsort(~there, axis=1, kind="stable")]
 
@@ -282,7 +283,7 @@ class Simulation:
         if not self._serving:
             self._homeless.append((model, since))
             return
-        self.arrays.found[model, ASKED] -= 1
+        self.arrays.found[ASKED, model] -= 1
         at, of, asked = np.array([now]), np.array([since]), np.array([model], np.int32)
         compiled.take(self.arrays, at, of, asked, 0, math.inf, self._among)
 
@@ -316,7 +317,7 @@ class Simulation:
                 found.append((model, float(a.waiting[place, 0])))
                 after = int(a.waiting[place, 1])
                 a.waiting[place, 1], a.number[FREE] = a.number[FREE], place
-                a.found[model, WAITED] -= 1
+                a.found[WAITED, model] -= 1
                 place = after
         return sorted(found, key=lambda each: each[1])
 
@@ -342,7 +343,7 @@ class Simulation:
 
     def _end_minute(self, now: float) -> None:
         a, endpoint, serving = self.arrays, self._endpoint, max(1, len(self._serving))
-        asked, waited = a.found.sum(axis=0).tolist()
+        asked, waited = a.found.sum(axis=1).tolist()
         busy_s = float((a.gpu[..., ASSIGNED] - np.maximum(0.0, a.gpu[..., UNTIL] - now)).sum())
         of_minute, spent_s = asked - self._asked, busy_s - self._busy_s
         self._asked, self._busy_s = asked, busy_s
@@ -409,8 +410,8 @@ def _arrays(endpoint: Endpoint, models: Models, *, slots: int, logged: int) -> A
             [e.many, e.loads_at_once, e.first_load_s, e.unload_s, e.overhead_s, e.stalls, e.refused_after],
             float,
         ),
-        model=np.array([m.memory, m.disk, m.fetch_s, m.load_s, m.busy_s, m.pinned], float).T.copy(),
-        users=np.full((count, slots), -1, np.int32),
+        model=np.array([m.memory, m.disk, m.fetch_s, m.load_s, m.busy_s, m.pinned], float),
+        requests=np.full(slots, -1, np.int32),
         copies=np.zeros((count, slots + 1), np.int16),
         pair=np.zeros((slots, count + 1, 8), np.int32),
         slot=np.zeros((11, slots), np.int64),
@@ -421,7 +422,7 @@ def _arrays(endpoint: Endpoint, models: Models, *, slots: int, logged: int) -> A
         queue=np.zeros((slots, count), np.int32),
         waiting=waiting,
         planned=planned,
-        found=np.zeros((count, 2), np.int64),
+        found=np.zeros((2, count), np.int64),
         times=np.zeros((2, BUCKETS), np.int64),
         number=np.zeros(8, np.int64),
         log=np.zeros((logged, 2)),

@@ -17,7 +17,7 @@ from triton_models.plan.compiled import Array, draw_requests
 
 REQUESTS = Check(id="plan-requests", source=FROM_ARGUMENTS)
 
-_PART = 1 << 15  # so that they stay in the cache of a core
+_PART = 1 << 14  # so that they stay in the cache of a core
 _MINUTE_S = 60.0
 
 
