@@ -16,6 +16,7 @@ from triton_models.cli.options import (
     count,
     count_or_share,
     duration,
+    month,
     not_negative,
     popularity,
     rates,
@@ -188,6 +189,50 @@ def invoke(parser: argparse.ArgumentParser) -> None:
     add_models(parser)
     add_repository(parser)
     parser.set_defaults(run="triton_models.client.invoke", extra="client")
+
+
+def top(parser: argparse.ArgumentParser) -> None:
+    """Show what each model does: requests, errors and times, as its clients report them."""
+    _add_signals(parser)
+    parser.add_argument(
+        "--for",
+        dest="duration",
+        type=duration,
+        default=900.0,
+        metavar="TIME",
+        help="how far to look back (default: 15m)",
+    )
+    parser.add_argument(
+        "--sort",
+        choices=("requests", "failed", "p50", "p99", "waited", "time"),
+        default="requests",
+        help="the column to sort by (default: %(default)s)",
+    )
+    parser.add_argument("--artifacts", action="store_true", help="count the artifacts of a model apart")
+    parser.add_argument(
+        "--most", type=count, default=20, metavar="N", help="the models to list (default: %(default)s)"
+    )
+    parser.add_argument("--live", action="store_true", help="read again every 15 seconds, at a terminal")
+    parser.set_defaults(run="triton_models.signals.top")
+
+
+def costs(parser: argparse.ArgumentParser) -> None:
+    """Divide the price of an endpoint's instances among its models, by the time of their requests."""
+    _add_signals(parser)
+    parser.add_argument("--month", type=month, metavar="YYYY-MM", help="a month (default: this one)")
+    parser.add_argument("--bill", type=not_negative, metavar="USD", help="what the instances cost then")
+    parser.add_argument(
+        "--tenants", type=Path, metavar="FILE", help="a CSV file with the columns model and tenant: sum these"
+    )
+    parser.set_defaults(run="triton_models.plan.costs")
+
+
+def _add_signals(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--signals", required=True, metavar="URL", help="where clients write, such as s3://bucket/signals/"
+    )
+    parser.add_argument("--endpoint", required=True, metavar="NAME", help="the endpoint")
+    add_account(parser)
 
 
 def plan(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 NAME_HELP = "a folder under model_builds/models/, or folder:form for another form of the network"
@@ -45,6 +46,15 @@ def seconds(text: str) -> float:
 def not_negative(text: str) -> float:
     """Parse a number of 0 or more."""
     return _number(text, "a number of 0 or more", accepts=lambda each: each >= 0)
+
+
+def month(text: str) -> datetime:
+    """Parse a month such as 2026-11; it begins at midnight, UTC."""
+    try:
+        return datetime.strptime(f"{text} +0000", "%Y-%m %z")
+    except ValueError:
+        msg = f"{text!r}: expected a month, such as 2026-11"
+        raise argparse.ArgumentTypeError(msg) from None
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}

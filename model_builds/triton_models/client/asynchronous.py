@@ -47,8 +47,10 @@ class AsyncClient(AnyClient):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections of this event loop that are not in use."""
+        """Close the connections of this event loop that are not in use, and write the signals until now."""
         self._in_loop.connections.close()
+        if self._recorder is not None:
+            await self._apart(self._recorder.close)
 
     async def endpoint_name(self) -> str:
         """Return the current endpoint: see `Client.endpoint_name`."""
@@ -182,7 +184,7 @@ class AsyncClient(AnyClient):
 
     async def _run(self, call: Call, steps: Steps) -> Answer:
         """Take the steps of a call."""
-        with observed(call):
+        with observed(call, self._recorder):
             try:
                 step = next(steps)
                 while True:

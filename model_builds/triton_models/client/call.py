@@ -58,6 +58,7 @@ class Call:
     Attributes:
         fixed: True if the artifact was given, so that no name is resolved.
         attempts: The number of attempts so far.
+        waited_s: The time until the model was loaded, if an attempt was refused because it was not.
     """
 
     model: str
@@ -67,6 +68,7 @@ class Call:
     endpoint: str = ""
     target: ArtifactTarget | None = None
     attempts: int = 0
+    waited_s: float | None = None
     last: Failure | None = None
 
     @property

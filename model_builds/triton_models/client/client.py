@@ -48,6 +48,11 @@ class Client(AnyClient):
     def _sockets(self) -> Sockets:
         return Sockets(self._service.route)
 
+    def close(self) -> None:
+        """Write the signals until now, if there are any: a process that ends does so by itself."""
+        if self._recorder is not None:
+            self._recorder.close()
+
     @property
     def endpoint_name(self) -> str:
         """The current endpoint.
@@ -212,7 +217,7 @@ class Client(AnyClient):
 
     def _run(self, call: Call, steps: Steps) -> Answer:
         """Take the steps of a call."""
-        with observed(call):
+        with observed(call, self._recorder):
             try:
                 step = next(steps)
                 while True:

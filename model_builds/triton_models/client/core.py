@@ -27,6 +27,7 @@ from triton_models.repository.manifest import Repository
 from triton_models.repository.objects import Store
 from triton_models.repository.s3 import aws_errors
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S
+from triton_models.signals.recorder import Recorder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,6 +120,8 @@ class AnyClient:
         manifest_age_s: The age, in seconds, from which the manifest is read again. The first request after
             that still uses the known version; later ones use the new version.
         alias_age_s: The age, in seconds, from which the alias is read again.
+        signals: Where to write what is counted of each model, such as s3://bucket/signals/; None for not at
+            all. See `fleet top`.
         clock: The clock for deadlines and waits, replaceable in tests.
 
     Raises:
@@ -139,6 +142,7 @@ class AnyClient:
         attempts: int = ATTEMPTS,
         manifest_age_s: float = MANIFEST_AGE_S,
         alias_age_s: float = ALIAS_AGE_S,
+        signals: str | None = None,
         clock: Clock = CLOCK,
     ) -> None:
         import boto3
@@ -166,6 +170,7 @@ class AnyClient:
                 age_s=alias_age_s,
                 clock=clock,
             )
+        self._recorder = Recorder(Store(Repository.parse(signals), s3)) if signals else None
         self._deadline_s, self._ready_limit_s, self._attempts = deadline_s, ready_limit_s, attempts
         self._clock = clock
 
@@ -289,6 +294,8 @@ class AnyClient:
             if pause is None:
                 raise call.error(failure) from cause
             yield Pause(seconds=pause)
+            if failure.again is Again.WHEN_LOADED:
+                call.waited_s = call.deadline.elapsed_s
         raise call.late(late(call.deadline.limit_s))
 
     def _address(self, call: Call, to: Aliased) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from triton_models.client.call import Call, InvocationError
+from triton_models.signals.recorder import Recorder
 
 _NAME = "triton_models.client"
 
@@ -45,19 +46,17 @@ def _instruments() -> _Instruments | None:
 
 
 @contextmanager
-def observed(call: Call) -> Iterator[None]:
-    """Record a call as a span, and its time and attempts as metrics of its endpoint.
+def observed(call: Call, recorder: Recorder | None) -> Iterator[None]:
+    """Record a call as a span, its time and attempts as metrics of its endpoint, and in the signals.
 
     Metrics do not name the model: a fleet may have thousands.
     """
     instruments = _instruments()
-    if instruments is None:
+    if instruments is None and recorder is None:
         yield
         return
     outcome = ""
-    with instruments.tracer.start_as_current_span(
-        f"infer {call.model}", kind=instruments.kind, attributes=_OPERATION
-    ) as span:
+    with _span(call, instruments) as span:
         try:
             yield
         except InvocationError as error:
@@ -67,17 +66,36 @@ def observed(call: Call) -> Iterator[None]:
             outcome = type(error).__name__
             raise
         finally:
-            of_endpoint = {
-                "triton_fleet.endpoint": call.endpoint,
-                **({"error.type": outcome} if outcome else {}),
-            }
-            span.set_attributes(
-                {
-                    **of_endpoint,
-                    "triton_fleet.model": call.model,
-                    "triton_fleet.artifact": call.artifact,
-                    "triton_fleet.attempts": call.attempts,
-                }
-            )
-            instruments.duration.record(call.deadline.elapsed_s, of_endpoint)
-            instruments.attempts.add(call.attempts, of_endpoint)
+            if recorder is not None:
+                recorder.record(
+                    endpoint=call.endpoint,
+                    artifact=(call.model, call.artifact),
+                    seconds=call.deadline.elapsed_s,
+                    error=outcome,
+                    waited_s=call.waited_s,
+                )
+            if instruments is not None:
+                _measure(call, instruments, span, outcome)
+
+
+def _span(call: Call, instruments: _Instruments | None) -> AbstractContextManager[Any]:
+    if instruments is None:
+        return nullcontext()
+    span: AbstractContextManager[Any] = instruments.tracer.start_as_current_span(
+        f"infer {call.model}", kind=instruments.kind, attributes=_OPERATION
+    )
+    return span
+
+
+def _measure(call: Call, instruments: _Instruments, span: Any, outcome: str) -> None:
+    of_endpoint = {"triton_fleet.endpoint": call.endpoint, **({"error.type": outcome} if outcome else {})}
+    span.set_attributes(
+        {
+            **of_endpoint,
+            "triton_fleet.model": call.model,
+            "triton_fleet.artifact": call.artifact,
+            "triton_fleet.attempts": call.attempts,
+        }
+    )
+    instruments.duration.record(call.deadline.elapsed_s, of_endpoint)
+    instruments.attempts.add(call.attempts, of_endpoint)

@@ -1,0 +1,146 @@
+"""`fleet costs`: what the instances of an endpoint cost, divided among its models or their tenants."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.tables import Column, numbers, table
+from triton_models.load.account import deployed
+from triton_models.repository.objects import opened
+from triton_models.signals.counts import Counts, added
+from triton_models.signals.stored import Signals, read
+
+COSTS = Check(id="costs", source=FROM_ARGUMENTS)
+
+_HOUR_S = 3600.0
+_IDLE = "(idle)"
+_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The cost of a model or a tenant, in USD."""
+
+    name: str
+    requests: int
+    usd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """The result of `fleet costs`: the rows add up to the bill.
+
+    Attributes:
+        idle: What no request took.
+        source: Where the bill is from.
+    """
+
+    endpoint: str
+    signals: Signals
+    bill: float
+    source: str
+    rows: tuple[Cost, ...]
+    idle: float
+    exit_code: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON-ready data."""
+        return {
+            "endpoint": self.endpoint,
+            "since": self.signals.since,
+            "seconds": self.signals.seconds,
+            "usd": self.bill,
+            "source": self.source,
+            "idle_usd": self.idle,
+            "costs": [{"name": each.name, "requests": each.requests, "usd": each.usd} for each in self.rows],
+            "doubts": list(self.signals.doubts()),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the bill, and the share of each."""
+        since = datetime.fromtimestamp(self.signals.since, timezone.utc)
+        hours = self.signals.seconds / _HOUR_S
+        yield f"{self.endpoint}, {hours:,.1f} h from {since:%Y-%m-%d}: {self.bill:,.2f} USD, {self.source}."
+        yield "Divided by the time of the requests, which includes their time in queues and networks."
+        yield ""
+        rows = [*self.rows[:_SHOWN], Cost(name=_IDLE, requests=0, usd=self.idle)]
+        cells = {
+            "requests": lambda each: f"{each.requests:,}",
+            "USD": lambda each: f"{each.usd:,.2f}",
+            "share": lambda each: f"{each.usd / (self.bill or 1):.1%}",
+        }
+        yield from table([Column(title="", cells=[each.name for each in rows]), *numbers(rows, cells)])
+        if len(self.rows) > _SHOWN:
+            yield f"{len(self.rows) - _SHOWN:,} more: --json for all."
+        yield from self.signals.doubts()
+
+
+def divided(
+    counts: Mapping[str, Counts], *, bill: float, capacity_s: float
+) -> tuple[tuple[Cost, ...], float]:
+    """Return what each costs, the dearest first, and the rest.
+
+    Args:
+        counts: The requests of each.
+        bill: What the instances cost.
+        capacity_s: The seconds of all their GPUs. If the requests took longer, because they waited for each
+            other, nothing is idle.
+    """
+    together = max(capacity_s, sum(each.seconds for each in counts.values())) or 1.0
+    rows = [
+        Cost(name=name, requests=each.requests, usd=bill * each.seconds / together)
+        for name, each in counts.items()
+    ]
+    rows.sort(key=lambda each: (-each.usd, each.name))
+    return tuple(rows), max(0.0, bill - sum(each.usd for each in rows))
+
+
+def run(arguments: argparse.Namespace) -> Costs:
+    """Run `fleet costs --signals URL --endpoint NAME`."""
+    now = datetime.now(timezone.utc)
+    start = arguments.month or now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    if start > now:
+        fix = "name a month that has begun"
+        raise COSTS.error(what=f"{start:%Y-%m} has not begun", where="--month", fix=fix)
+    end = min(time.time(), _next_month(start).timestamp())
+    with opened(arguments.signals) as store:
+        signals = read(store, arguments.endpoint, since=start.timestamp(), until=end)
+    instances = deployed(arguments.endpoint)
+    usd_per_hour = [each.usd_per_hour(each.count) for each in instances.variants]
+    bill, source = arguments.bill, "as given"
+    if bill is None:
+        if None in usd_per_hour:
+            fix = "give what they cost with --bill USD"
+            raise COSTS.error(what="the price of the instances is unknown", where=arguments.endpoint, fix=fix)
+        bill = sum(each or 0.0 for each in usd_per_hour) * signals.seconds / _HOUR_S
+        source = "the price of the instances that it has now"
+    tenants = {} if arguments.tenants is None else _tenants(arguments.tenants)
+    named = added({(tenants.get(model, model), ""): each} for (model, _), each in signals.counts.items())
+    capacity_s = (instances.gpus or sum(each.count for each in instances.variants)) * signals.seconds
+    rows, idle = divided({name: each for (name, _), each in named.items()}, bill=bill, capacity_s=capacity_s)
+    return Costs(endpoint=arguments.endpoint, signals=signals, bill=bill, source=source, rows=rows, idle=idle)
+
+
+def _next_month(start: datetime) -> datetime:
+    return start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
+
+
+def _tenants(path: Path) -> Mapping[str, str]:
+    """Read the tenant of each model; models without one stand for themselves."""
+    with path.open(newline="") as file:
+        rows = csv.DictReader(file)
+        if not {"model", "tenant"} <= set(rows.fieldnames or ()):
+            raise COSTS.error(
+                what=f"its columns are {', '.join(rows.fieldnames or ()) or 'missing'}",
+                where=str(path),
+                fix="give a CSV file with the columns model and tenant",
+            )
+        return {row["model"]: row["tenant"] for row in rows if row["tenant"]}

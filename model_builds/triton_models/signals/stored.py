@@ -1,0 +1,179 @@
+"""The signals of a time, read from all processes: each request is counted once."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import pairwise
+from typing import Any
+
+from triton_models.base.errors import FleetError, Problem
+from triton_models.repository.objects import Store
+from triton_models.repository.s3 import caught, in_parallel
+from triton_models.signals.counts import Artifact, Counts, added
+from triton_models.signals.report import HOUR_S, MINUTE_S, Period, Report
+
+_LATE_S = 2 * MINUTE_S
+"""A minute is written within some seconds of its end: a clock that differs by more is reported."""
+
+_SOON_S = 15 * MINUTE_S
+_HOURS_APART = 24  # of more hours, days are listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signals:
+    """What all processes counted.
+
+    Attributes:
+        since: The first second, since 1970; a minute that has begun counts from its beginning.
+        until: The second after the last one.
+        processes: The processes that counted anything.
+        lost: The requests that processes counted and could not write.
+        missing: The minutes that were counted and are missing.
+        ended: The processes that ended without writing their last minute.
+        fast: The processes whose clock is ahead of that of S3, with the seconds.
+        damaged: The objects that cannot be read.
+    """
+
+    since: float
+    until: float
+    counts: Mapping[Artifact, Counts]
+    processes: int = 0
+    lost: int = 0
+    missing: int = 0
+    ended: int = 0
+    fast: Mapping[str, float]
+    damaged: Sequence[Problem] = ()
+
+    @property
+    def seconds(self) -> float:
+        """The length of the time."""
+        return self.until - self.since
+
+    def doubts(self) -> Iterator[str]:
+        """Yield what the figures may lack, in sentences."""
+        if self.lost:
+            yield f"{self.lost:,} requests were counted and could not be written."
+        if self.missing:
+            yield f"{self.missing:,} minutes of processes are missing: their objects were deleted."
+        if self.ended:
+            yield f"{self.ended:,} processes ended at once: up to a minute of each is missing."
+        for process, seconds in self.fast.items():
+            yield f"The clock of process {process} is {seconds:,.0f} s fast: set it, for example by NTP."
+        for problem in self.damaged:
+            yield f"{problem.where}: {problem.what}. {problem.why}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    name: str
+    period: Period
+    written: float
+
+
+def read(store: Store, endpoint: str, *, since: float, until: float | None = None) -> Signals:
+    """Read the signals of an endpoint.
+
+    Of each process, a whole hour is read as one object where there is one, and other minutes one by one.
+
+    Raises:
+        FleetError: S3 does not answer, or refuses.
+    """
+    now = time.time()
+    until = now if until is None else until
+    since = since // MINUTE_S * MINUTE_S
+    listed = list(_listed(store, endpoint, since, until + _SOON_S))
+    chosen = list(_chosen(listed, since, until))
+
+    def decoded(each: _Object) -> Report:
+        where = f"{store.url}{each.name}"
+        content: bytes = store.read(each.name, lambda body: body.read())[1]
+        return Report.decoded(content, each.period, where=where)
+
+    found = in_parallel(caught(decoded), chosen)
+    reports = [each for each in found if isinstance(each, Report)]
+    damaged = [problem for each in found if isinstance(each, FleetError) for problem in each.problems]
+    minutes: dict[str, list[Report]] = defaultdict(list)
+    for each in sorted(reports, key=lambda each: each.period.start):
+        if each.period.seconds == MINUTE_S:
+            minutes[each.period.process].append(each)
+    lost: dict[str, int] = defaultdict(int)
+    for each in reports:
+        lost[each.period.process] = max(lost[each.period.process], each.lost)
+    return Signals(
+        since=since,
+        until=until,
+        counts=added(each.counts for each in reports),
+        processes=len({each.period.process for each in reports if each.counts}),
+        lost=sum(lost.values()),
+        missing=sum(map(_missing, minutes.values())),
+        ended=_ended(listed, minutes, min(now, until + _SOON_S)),
+        fast=_fast(listed),
+        damaged=damaged,
+    )
+
+
+def _listed(store: Store, endpoint: str, since: float, until: float) -> Iterator[_Object]:
+    """Yield the objects of the hours of a time."""
+    hours = range(int(since // HOUR_S) * HOUR_S, int(until) + 1, HOUR_S)
+    form = "%Y-%m-%d/%H" if len(hours) <= _HOURS_APART else "%Y-%m-%d/"
+    prefixes = {datetime.fromtimestamp(each, timezone.utc).strftime(form) for each in hours}
+    pages = in_parallel(lambda each: list(_under(store, f"{endpoint}/{each}")), sorted(prefixes))
+    for each in (entry for page in pages for entry in page):
+        name = each["Key"].removeprefix(store.repository.prefix)
+        period = Period.of_name(name.partition("/")[2])
+        if period is not None and period.start + period.seconds > since:
+            yield _Object(name, period, each["LastModified"].timestamp())
+
+
+def _under(store: Store, prefix: str) -> Iterator[Any]:
+    pages = store.s3.get_paginator("list_objects_v2")
+    for page in pages.paginate(Bucket=store.repository.bucket, Prefix=store.repository.key(prefix)):
+        yield from page.get("Contents", [])
+
+
+def _chosen(listed: Sequence[_Object], since: float, until: float) -> Iterator[_Object]:
+    """Yield the hours that are in the time as a whole, and the minutes that are in no such hour."""
+    periods = [each.period for each in listed]
+    hours = {
+        (each.process, each.start)
+        for each in periods
+        if each.seconds == HOUR_S and since <= each.start and each.start + HOUR_S <= until
+    }
+    for each, period in zip(listed, periods, strict=True):
+        if period.start >= until:
+            continue
+        of_hour = (period.process, period.start // HOUR_S * HOUR_S) in hours
+        if of_hour if period.seconds == HOUR_S else not of_hour and period.start >= since:
+            yield each
+
+
+def _missing(minutes: Sequence[Report]) -> int:
+    """Return the gaps in the numbers of the minutes of each hour of a process."""
+    gaps = [after.number - each.number - 1 for each, after in pairwise(minutes)]
+    return sum(max(0, each) for each in gaps)
+
+
+def _ended(listed: Sequence[_Object], minutes: Mapping[str, Sequence[Report]], by: float) -> int:
+    """Return the number of processes whose last minute says that more was to come, and nothing came."""
+    ends: dict[str, int] = defaultdict(int)
+    for each in listed:
+        ends[each.period.process] = max(ends[each.period.process], each.period.start + each.period.seconds)
+    last = {process: reports[-1] for process, reports in minutes.items()}
+    return sum(
+        not each.idle and ends[process] == each.period.start + MINUTE_S and ends[process] + _SOON_S <= by
+        for process, each in last.items()
+    )
+
+
+def _fast(listed: Sequence[_Object]) -> Mapping[str, float]:
+    """Return the seconds by which the clocks of processes are fast."""
+    found: dict[str, float] = {}
+    for each in listed:
+        ahead = each.period.start + each.period.seconds - each.written
+        if each.period.seconds == MINUTE_S and ahead > _LATE_S:
+            found[each.period.process] = max(found.get(each.period.process, 0.0), ahead)
+    return found

@@ -1,0 +1,459 @@
+"""Signals: what clients count of each model, write besides their calls, and `fleet top` and `costs` read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from tests.triton_models.publishing_aws import endpoint, own_endpoints
+from tests.triton_models.scripted_server import ROW, World, error
+from triton_models.cli import main as cli
+from triton_models.client import InvocationError
+from triton_models.plan.costs import divided
+from triton_models.repository.manifest import Repository
+from triton_models.repository.objects import Store
+from triton_models.signals import recorder as recorders
+from triton_models.signals.counts import OTHERS, Counts, added, bucket, middle
+from triton_models.signals.recorder import Recorder
+from triton_models.signals.report import Period, Report
+from triton_models.signals.stored import Signals, read
+
+START = datetime(2026, 11, 1, 13, tzinfo=timezone.utc).timestamp()
+
+
+class Now:
+    """A clock of the day that stands still."""
+
+    def __init__(self) -> None:
+        self.at = START
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
+
+
+@pytest.fixture
+def store(s3: Any, repository: str) -> Store:
+    return Store(Repository.parse(repository), s3)
+
+
+@pytest.fixture
+def process(store: Store, now: Now) -> Iterator[Callable[[], Recorder]]:
+    """Processes that count."""
+    begun: list[Recorder] = []
+
+    def begin() -> Recorder:
+        begun.append(Recorder(store, now=now))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        each.close()
+
+
+def ask(
+    recorder: Recorder, model: str = "m", *, times: int = 1, error: str = "", seconds: float = 0.1
+) -> None:
+    for _ in range(times):
+        recorder.record(
+            endpoint="e", artifact=(model, f"{model}-1.tar.gz"), seconds=seconds, error=error, waited_s=None
+        )
+
+
+def hour(store: Store, *, hours: float = 1) -> Signals:
+    return read(store, "e", since=START, until=START + hours * 3600)
+
+
+def requests(signals: Signals) -> Mapping[str, int]:
+    return {model: each.requests for (model, _), each in signals.counts.items()}
+
+
+def names(store: Store) -> list[str]:
+    listed = store.s3.list_objects_v2(Bucket=store.repository.bucket)
+    return [each["Key"].removeprefix(store.repository.prefix) for each in listed.get("Contents", [])]
+
+
+def test_a_minute_is_written_when_it_is_over(store: Store, now: Now, process: Callable[[], Recorder]) -> None:
+    recorder = process()
+    ask(recorder, times=3)
+    recorder.write()
+    assert names(store) == []
+    now.at += 60
+    recorder.write()
+    assert requests(hour(store)) == {"m": 3}
+
+
+def test_the_minutes_and_the_hour_of_many_processes_are_counted_once(
+    store: Store, now: Now, process: Callable[[], Recorder]
+) -> None:
+    all_of_them, asked = [process() for _ in range(20)], 0
+    for minute in range(130):
+        now.at = START + 60 * minute
+        for number, each in enumerate(all_of_them):
+            if (minute + number) % 9 == 0:
+                ask(each, f"m{number % 3}", times=1 + number)
+                asked += 1 + number
+            each.write()
+    for each in all_of_them:
+        each.close()
+    three = hour(store, hours=3)
+    assert sum(requests(three).values()) == asked
+    assert (three.lost, three.missing, three.ended, three.processes) == (0, 0, 0, 20)
+    apart = [
+        read(store, "e", since=START + 3600 * each, until=START + 3600 * (each + 1)) for each in range(3)
+    ]
+    assert sum(sum(requests(each).values()) for each in apart) == asked
+
+
+def test_a_part_of_an_hour_is_read_by_its_minutes(
+    store: Store, now: Now, process: Callable[[], Recorder]
+) -> None:
+    recorder = process()
+    for _ in range(70):
+        ask(recorder)
+        now.at += 60
+        recorder.write()
+    assert requests(read(store, "e", since=START + 600, until=START + 1200)) == {"m": 10}
+
+
+def test_what_s3_does_not_take_is_written_with_the_next_minute(
+    store: Store, now: Now, process: Callable[[], Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = process()
+    ask(recorder)
+    now.at += 60
+    with monkeypatch.context() as down:
+        down.setattr(Recorder, "_put", lambda *_: False)
+        recorder.write()
+    ask(recorder, times=2)
+    now.at += 60
+    recorder.write()
+    signals = hour(store)
+    assert (requests(signals), signals.lost) == ({"m": 3}, 0)
+
+
+def test_a_lost_answer_of_s3_does_not_count_twice(
+    store: Store, now: Now, process: Callable[[], Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder, put = process(), Recorder._put
+    ask(recorder)
+    now.at += 60
+    with monkeypatch.context() as lossy:
+        lossy.setattr(Recorder, "_put", lambda *given: put(*given) and False)
+        recorder.write()
+    recorder.write()
+    assert requests(hour(store)) == {"m": 1}
+
+
+def test_what_is_dropped_is_reported(
+    store: Store, now: Now, process: Callable[[], Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = process()
+    monkeypatch.setattr(recorders, "MOST_PENDING", 5)
+    with monkeypatch.context() as down:
+        down.setattr(Recorder, "_put", lambda *_: False)
+        for _ in range(8):
+            ask(recorder, times=2)
+            now.at += 60
+            recorder.write()
+    recorder.write()
+    signals = hour(store)
+    assert requests(signals)["m"] + signals.lost == 16
+    assert signals.lost > 0
+    assert [each for each in signals.doubts() if "could not be written" in each]
+
+
+def test_a_process_that_ends_at_once_loses_its_last_minute_and_that_is_reported(
+    store: Store, now: Now, process: Callable[[], Recorder]
+) -> None:
+    killed, quiet, closed = process(), process(), process()
+    for each in (killed, quiet, closed):
+        ask(each)
+    now.at += 60
+    ask(killed)
+    for each in (killed, quiet, closed):
+        each.write()
+    closed.close()
+    now.at += 60
+    quiet.write()
+    signals = hour(store)
+    assert requests(signals) == {"m": 3}
+    assert signals.ended == 1
+
+
+def test_a_minute_whose_object_is_deleted_is_missed(
+    store: Store, now: Now, process: Callable[[], Recorder]
+) -> None:
+    recorder = process()
+    for _ in range(4):
+        ask(recorder)
+        now.at += 60
+        recorder.write()
+    store.s3.delete_object(**store.at(sorted(names(store))[1]))
+    signals = hour(store)
+    assert (requests(signals), signals.missing) == ({"m": 3}, 1)
+
+
+def test_a_closed_process_has_written_all(store: Store, now: Now, process: Callable[[], Recorder]) -> None:
+    recorder = process()
+    ask(recorder, times=5)
+    recorder.close()
+    signals = hour(store)
+    assert (requests(signals), signals.ended) == ({"m": 5}, 0)
+
+
+def test_what_comes_after_the_end_is_counted_as_well(
+    store: Store, now: Now, process: Callable[[], Recorder]
+) -> None:
+    recorder = process()
+    for _ in range(2):
+        ask(recorder)
+        recorder.close()
+    assert requests(hour(store)) == {"m": 2}
+
+
+S3_PUT_USD, S3_GB_MONTH_USD = 5e-6, 0.023  # S3 Standard in us-east-1
+
+
+@pytest.mark.parametrize("processes", [1, 20])
+def test_a_month_of_signals_costs_less_than_twenty_dollars(processes: int) -> None:
+    popularity = np.arange(1, 5001.0) ** -1.1
+    asked = np.random.default_rng(1).choice(5000, 6000 // processes, p=popularity / popularity.sum())
+    counts: dict[tuple[str, str], Counts] = {}
+    for model in asked.tolist():
+        one = counts.setdefault((f"model{model}", f"model{model}-0123456789abcdef.tar.gz"), Counts())
+        one.count(seconds=0.01 + 1e-6 * model, error="", waited_s=None)
+    minute = len(Report(period=Period(start=0, seconds=60, process="0" * 16), counts=counts).encoded())
+    minutes, hours = 43_800 * processes, 730 * processes
+    # An hour has at most as many bytes as its minutes.
+    usd = (minutes + hours) * S3_PUT_USD + 2 * minutes * minute / 1e9 * S3_GB_MONTH_USD
+    assert usd < 20
+
+
+def test_a_fork_counts_for_itself(store: Store, now: Now, process: Callable[[], Recorder]) -> None:
+    recorder = process()
+    ask(recorder)
+    child = os.fork()
+    if not child:
+        ask(recorder, times=2)
+        recorder.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    recorder.close()
+    signals = hour(store)
+    assert (requests(signals), signals.processes) == ({"m": 3}, 2)
+
+
+def test_threads_count_together(store: Store, now: Now, process: Callable[[], Recorder]) -> None:
+    recorder = process()
+    threads = [threading.Thread(target=ask, args=(recorder,), kwargs={"times": 2000}) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    recorder.close()
+    assert requests(hour(store)) == {"m": 16_000}
+
+
+def test_more_models_than_are_counted_apart_are_counted_together(
+    store: Store, now: Now, process: Callable[[], Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorders, "MOST_MODELS", 2)
+    recorder = process()
+    for model in ("a", "b", "c", "d", "a"):
+        ask(recorder, model)
+    recorder.close()
+    assert requests(hour(store)) == {"a": 2, "b": 1, OTHERS: 2}
+
+
+def test_a_clock_that_is_fast_is_reported(store: Store, process: Callable[[], Recorder], now: Now) -> None:
+    now.at = datetime.now(timezone.utc).timestamp() + 3600
+    recorder = process()
+    ask(recorder)
+    recorder.close()
+    signals = read(store, "e", since=now.at - 7200, until=now.at + 60)
+    assert requests(signals) == {"m": 1}
+    assert [round(each, -2) for each in signals.fast.values()] == [3600]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no gzip", None, {}, {"format": 2}, {"models": 1}, {"models": [["m", "a", 1, 0, 0, 0, {}, []]]}],
+    ids=str,
+)
+def test_a_damaged_object_is_one_problem_and_the_others_count(
+    store: Store, now: Now, process: Callable[[], Recorder], content: Any
+) -> None:
+    for _ in range(2):
+        recorder = process()
+        ask(recorder)
+        now.at += 60
+        recorder.write()
+    [first, *_] = names(store)
+    whole = store.s3.get_object(**store.at(first))["Body"].read()
+    if content is None:
+        content = whole[: len(whole) // 2]
+    if isinstance(content, dict):
+        usual = {"format": 1, "number": 0, "idle": False, "lost": 0, "models": []}
+        content = gzip.compress(json.dumps({**usual, **content} if content else {}).encode())
+    store.s3.put_object(**store.at(first), Body=content)
+    signals = hour(store)
+    assert requests(signals) == {"m": 1}
+    assert [each.rule for each in signals.damaged] == ["signals-object"]
+
+
+@given(some.lists(some.floats(1e-6, 1e5), min_size=1, max_size=200), some.floats(0.01, 1))
+def test_a_percentile_is_right_within_its_bucket(times: list[float], share: float) -> None:
+    counts = Counts()
+    for each in times:
+        counts.count(seconds=each, error="", waited_s=None)
+    exact = sorted(times)[math.ceil(share * len(times)) - 1]
+    assert counts.percentile(share) == pytest.approx(exact, rel=0.033)
+
+
+@given(some.floats(1e-6, 1e6))
+def test_the_middle_of_a_bucket_is_in_it(seconds: float) -> None:
+    assert bucket(middle(bucket(seconds))) == bucket(seconds)
+
+
+def test_counts_add_up_in_any_order() -> None:
+    chance, parts, together = np.random.default_rng(1), list[Mapping[Any, Counts]](), Counts()
+    for _ in range(50):
+        seconds, error = chance.exponential(0.1), str(chance.choice(["", "", "throttled", "deadline"]))
+        one = Counts()
+        for each in (one, together):
+            each.count(seconds=seconds, error=error, waited_s=None)
+        parts.append({("m", "a"): Counts.of_list(json.loads(json.dumps(one.as_list())))})
+    chance.shuffle(parts)
+    sum_ = added(parts)["m", "a"]
+    assert sum_.as_list()[:1] + sum_.as_list()[2:] == together.as_list()[:1] + together.as_list()[2:]
+    assert sum_.seconds == pytest.approx(together.seconds, abs=1e-4)
+
+
+def test_both_clients_count_answers_errors_and_waits(
+    world: World, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(store)
+    monkeypatch.setattr("triton_models.client.core.Recorder", lambda _: recorder)
+    one = world.client(signals="s3://bucket/signals/")
+    one.infer(model="m", inputs=ROW)
+    world.runtime.steps = [error(429, "ModelNotReadyException")]
+    one.infer(model="m", inputs=ROW)
+    world.runtime.steps = [error(403, "AccessDeniedException")]
+    with pytest.raises(InvocationError):
+        one.infer(model="m", inputs=ROW)
+    with pytest.raises(InvocationError):
+        one.infer(model="unknown", inputs=ROW)
+    recorder.close()
+    at = datetime.now(timezone.utc).timestamp()
+    counts = read(store, "e", since=at - 300, until=at + 120).counts
+    of_m = counts["m", "m-1111111111111111.tar.gz"]
+    assert (of_m.requests, of_m.waited, of_m.errors) == (3, 1, {"invoke": 1})
+    assert of_m.waited_s > 0
+    assert counts["unknown", ""].failed == 1
+
+
+def test_the_dollars_of_models_and_idle_time_add_up_to_the_bill() -> None:
+    chance = np.random.default_rng(3)
+    for _ in range(100):
+        counts = {str(each): Counts(requests=1, seconds=chance.exponential(1e4)) for each in range(200)}
+        bill, capacity_s = float(chance.uniform(1, 1e4)), float(chance.uniform(1, 1e7))
+        rows, idle = divided(counts, bill=bill, capacity_s=capacity_s)
+        assert sum(each.usd for each in rows) + idle == pytest.approx(bill)
+        assert idle >= 0
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    cli.main([*arguments, "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_top_shows_the_models_of_the_last_minutes(
+    store: Store, environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = Now()
+    now.at = datetime.now(timezone.utc).timestamp() - 120
+    recorder = Recorder(store, now=now)
+    ask(recorder, "often", times=50, seconds=0.02)
+    ask(recorder, "slow", times=5, seconds=2.0)
+    ask(recorder, "broken", times=2, error="endpoint-failed")
+    recorder.close()
+    arguments = ("top", "--signals", store.url, "--endpoint", "e")
+    assert [each["name"] for each in said(capsys, *arguments)["models"]] == ["often", "slow", "broken"]
+    by_p99 = said(capsys, *arguments, "--sort", "p99")["models"]
+    assert [each["name"] for each in by_p99] == ["slow", "often", "broken"]
+    assert by_p99[0]["p99_s"] == pytest.approx(2.0, rel=0.033)
+    assert by_p99[2]["errors"] == {"endpoint-failed": 2}
+    assert cli.main([*arguments, "--most", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "57 requests to 3 models, of 1 processes" in shown
+    assert "2 more models" in shown
+
+
+def test_the_top_of_an_endpoint_without_signals_is_one_error(
+    store: Store, environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = said(capsys, "top", "--signals", store.url, "--endpoint", "another")
+    assert [each["rule"] for each in found["error"]] == ["no-signals"]
+
+
+@pytest.fixture
+def hosted(aws: str, store: Store, environment: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """An endpoint of two instances, for commands in a folder of their own."""
+    environment.chdir(tmp_path)
+    with own_endpoints(aws) as sagemaker:
+        endpoint(sagemaker, store.url, name="e", image="i", instance_type="ml.g4dn.xlarge", count=2)
+        yield
+
+
+@pytest.mark.usefixtures("hosted")
+def test_the_price_of_a_month_is_divided_among_tenants(
+    store: Store, capsys: pytest.CaptureFixture[str], now: Now
+) -> None:
+    recorder = Recorder(store, now=now)
+    ask(recorder, "a", times=30, seconds=600)
+    ask(recorder, "b", times=10, seconds=600)
+    ask(recorder, "c", times=10, seconds=600)
+    recorder.close()
+    Path("tenants.csv").write_text("model,tenant\na,Orders\nb,Search\nc,Search\n")
+    arguments = ["costs", "--signals", store.url, "--endpoint", "e", "--month", "2026-11"]
+    found = said(capsys, *arguments, "--tenants", "tenants.csv", "--bill", "2000")
+    of_price = said(capsys, *arguments)
+    assert cli.main(arguments) == 0
+    costs = {each["name"]: each["usd"] for each in found["costs"]}
+    assert costs["Orders"] == pytest.approx(1.5 * costs["Search"])
+    assert sum(costs.values()) + found["idle_usd"] == pytest.approx(2000)
+    hours = of_price["seconds"] / 3600
+    assert of_price["usd"] == pytest.approx(2 * 0.7364 * hours)
+    assert "(idle)" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("hosted")
+@pytest.mark.parametrize("given", [["--month", "2999-01"], ["--tenants", "tenants.csv"]])
+def test_a_month_to_come_or_a_file_without_tenants_is_one_error(
+    given: list[str], store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("tenants.csv").write_text("name,owner\n")
+    found = said(capsys, "costs", "--signals", store.url, "--endpoint", "e", *given)
+    assert [each["rule"] for each in found["error"]] == ["costs"]
+
+
+def test_a_month_that_is_none_is_refused() -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["costs", "--signals", "s3://b/s/", "--endpoint", "e", "--month", "November"])
