@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,13 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from tests.rehearsal.aws_for_hosting import MotoAws, moto_aws
+from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws, moto_aws
 from tests.rehearsal.served_models import FLOATS, python_model
-from tests.rehearsal.test_instance_groups import LONG, fleet
+from tests.rehearsal.test_instance_groups import LONG, Fleet
+from triton_models.facts.containers import REQUEST_THREADS
 from triton_models.plan.simulation import Endpoint, Models, Simulation
 from triton_rehearsal.hosting.metrics import Load, Unload
+from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story
 
@@ -68,6 +70,9 @@ MEMORY = 'parameters {{key: "gpu_memory_mb" value {{string_value: "{}"}}}}'
 MIB = 1 << 20
 ONCE = Config(retries={"total_max_attempts": 1}, max_pool_connections=100)
 SIZE = 100  # MiB
+THREADS = {**ENVIRONMENT, "SAGEMAKER_TRITON_THREAD_COUNT": str(REQUEST_THREADS)}
+"""As this project's endpoints. With Triton's 8 threads, requests wait in those that load a model."""
+
 REFUSAL_S = 0.35  # until the server has refused a model of these
 
 
@@ -90,12 +95,24 @@ class Scenario:
     seconds: float = 20.0
     popularity: float = 1.0
     load_s: float = 1.0
-    busy_s: float = 0.03
+    busy_s: float = 0.01
     burstiness: float = 1.0
     sizes: Sequence[int] = (1,)
     tenants: int = 0
     lost: float | None = None
     added: float | None = None
+
+    def slower(self, times: float) -> Scenario:
+        """Return it with as many requests, in which all but the work of the server takes longer."""
+        return replace(
+            self,
+            rate=self.rate / times,
+            seconds=self.seconds * times,
+            load_s=self.load_s * times,
+            busy_s=self.busy_s * times,
+            lost=self.lost and self.lost * times,
+            added=self.added and self.added * times,
+        )
 
     def requests(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Return moments and models."""
@@ -122,7 +139,7 @@ SCENARIOS = {
     "bursts": Scenario(models=5, room=6, rate=12, burstiness=3.0),
     "a busy GPU": Scenario(models=3, room=6, rate=12, busy_s=0.05),
     "one model is asked for most": Scenario(
-        models=3, room=6, rate=25, busy_s=0.04, popularity=3.0, instances=2
+        models=3, room=6, rate=25, busy_s=0.02, popularity=3.0, instances=2
     ),
     "models of two sizes": Scenario(
         models=8, room=11, rate=6, sizes=(1, 3), popularity=2.0, load_s=0.5, seconds=30
@@ -136,11 +153,15 @@ SCENARIOS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What a rehearsed endpoint did: the share that waits, the time of each request, and of what was done."""
+    """What a rehearsed endpoint did: the share that waits, the time of each request, and of what was done.
+
+    Attributes:
+        load_s: The mean time of the loads of each model.
+    """
 
     waiting: float
     took: np.ndarray[Any, Any]
-    load_s: float
+    load_s: np.ndarray[Any, Any]
     unload_s: float
 
 
@@ -153,7 +174,8 @@ def aws() -> Iterator[MotoAws]:
 def rehearsed(scenario: Scenario, aws: MotoAws, directory: Path) -> Seen:
     at, asked = scenario.requests()
     memory = int(scenario.room * SIZE + SIZE // 2) * MIB
-    with fleet(aws, directory, instances=scenario.instances, gpu_memory=memory) as one:
+    with Hosting(aws, directory=directory, lookup_s=0.0, gpu_memory=memory) as hosting:
+        one = Fleet(aws, hosting, instances=scenario.instances, environment=THREADS)
         source = MODEL.format(load_s=scenario.load_s, busy_s=scenario.busy_s)
         sizes = [scenario.sizes[number % len(scenario.sizes)] for number in range(scenario.models)]
         targets = [
@@ -189,11 +211,13 @@ def rehearsed(scenario: Scenario, aws: MotoAws, directory: Path) -> Seen:
             for each in waiting:
                 each.result()
         figures = [one.hosting.figures[one.name, target] for target in targets]
-        loads, unloads = ([each.seconds for each in one.events(kind)] for kind in (Load, Unload))
+        loads, unloads = one.events(Load), [each.seconds for each in one.events(Unload)]
+        usual = float(np.median([each.seconds for each in loads]))
+        of_each = [[each.seconds for each in loads if each.target == target] for target in targets]
     return Seen(
         waiting=sum(each.cold for each in figures) / sum(each.requests for each in figures),
         took=took,
-        load_s=float(np.median(loads)),
+        load_s=np.array([np.mean(each or [usual]) for each in of_each]),
         unload_s=float(np.median(unloads or [0.0])),
     )
 
@@ -205,7 +229,7 @@ def simulated(scenario: Scenario, seen: Seen) -> tuple[float, np.ndarray[Any, An
         memory=np.resize(np.array(scenario.sizes, float), scenario.models),
         disk=one,
         fetch_s=0.01 * one,
-        load_s=seen.load_s * one,
+        load_s=seen.load_s,
         busy_s=scenario.busy_s * one,
         pinned=one > 1,
     )
@@ -218,8 +242,8 @@ def simulated(scenario: Scenario, seen: Seen) -> tuple[float, np.ndarray[Any, An
         overhead_s=overhead_s,
         first_load_s=0.0,
         unload_s=seen.unload_s,
-        loads_at_once=64,
-        refused_after=REFUSAL_S / seen.load_s,
+        loads_at_once=REQUEST_THREADS,
+        refused_after=REFUSAL_S / float(np.median(seen.load_s)),
         first_s=0.3,
         last_s=0.3,
         replace_s=0.3,
@@ -243,8 +267,9 @@ OFTEN = ("all fit", "tenants come and go", "an instance is lost")
 
 @pytest.mark.parametrize("name", [each for each in SCENARIOS if LONG or each in OFTEN])
 def test_as_many_requests_wait_as_in_a_rehearsal(name: str, aws: MotoAws, tmp_path: Path) -> None:
-    seen = rehearsed(SCENARIOS[name], aws, tmp_path / "hosting")
-    waiting, times = simulated(SCENARIOS[name], seen)
+    scenario = SCENARIOS[name].slower(3 if LONG else 1)
+    seen = rehearsed(scenario, aws, tmp_path / "hosting")
+    waiting, times = simulated(scenario, seen)
     assert len(times) == len(seen.took)
     # A request is up to 0.02 of them, and a machine with other work is late. The second figure is what it
     # took together, because a percentile near the share that waits is one of two very different times.

@@ -241,6 +241,11 @@ def _document() -> dict[str, Any]:
         model = name.partition("-")[0]
         wanted = [Publication(model=model, artifact=name, record=record_of(name, **more), target=target)]
         manifest = manifest.with_published(wanted, at=NOON, by="ann")
+    wanted = [Publication(model="bad", artifact=OLDER, record=manifest.models["bad"].artifacts[OLDER])]
+    for share in (500, 900):
+        manifest = manifest.with_candidates(wanted, share=share, at=NOON, by="ann")
+        if share == 500:
+            manifest = manifest.with_rollout_ended("bad", promoted=False, at=NOON, by="ann", why="slow")
     document: dict[str, Any] = json.loads(manifest.to_json())
     return document
 

@@ -67,7 +67,9 @@ def minilm(tmp_path: Path) -> Artifact:
 
 
 def _arguments(*paths: Path, repository: str | None) -> argparse.Namespace:
-    return argparse.Namespace(artifacts=list(paths), repository=repository, portable=False, target=None)
+    return argparse.Namespace(
+        artifacts=list(paths), repository=repository, portable=False, target=None, share=None
+    )
 
 
 def _on_put(s3: Any, act, *, key_ends: str, times: int = 1) -> list[str]:

@@ -38,8 +38,33 @@ def publish(parser: argparse.ArgumentParser) -> None:
         help="make them current for this target only, such as sm86-trt10.13.3 (default: all that they run "
         "on)",
     )
+    parser.add_argument(
+        "--share",
+        type=share,
+        metavar="SHARE",
+        help="give them a share of their models' requests instead, such as 5%%: see `fleet rollout`",
+    )
     add_repository(parser)
     parser.set_defaults(run="triton_models.repository.publish")
+
+
+def rollout(parser: argparse.ArgumentParser) -> None:
+    """Show a model's candidate next to its current version, and promote it or take it back."""
+    parser.add_argument("model", metavar="NAME", help="the model")
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument("--promote", action="store_true", help="make the candidate current")
+    end.add_argument("--return", dest="back", action="store_true", help="send it no more requests")
+    end.add_argument("--share", type=share, metavar="SHARE", help="give it another share, such as 20%%")
+    end.add_argument(
+        "--watch",
+        type=duration,
+        metavar="TIME",
+        help="compare both for so long, and promote it or take it back as soon as they differ or do not",
+    )
+    parser.add_argument("--signals", metavar="URL", help="where clients write: see `fleet top`")
+    parser.add_argument("--endpoint", metavar="NAME", help="the endpoint that they call")
+    add_repository(parser)
+    parser.set_defaults(run="triton_models.signals.rollout")
 
 
 def history(parser: argparse.ArgumentParser) -> None:

@@ -40,7 +40,7 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
         models.new, models.adopt, models.build, models.check, models.verify, models.compare, models.pack
     ),
     "Publish models": _named(
-        account.publish, account.history, account.rollback, account.promote, account.prune
+        account.publish, account.rollout, account.history, account.rollback, account.promote, account.prune
     ),
     "Try a change": _named(account.rehearse, account.report),
     "Size a fleet": _named(account.plan, models.census),

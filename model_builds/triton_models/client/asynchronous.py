@@ -84,10 +84,11 @@ class AsyncClient(AnyClient):
         outputs: Sequence[str] | None = None,
         content: Content = "binary",
         parameters: Parameters | None = None,
+        key: str | None = None,
         deadline_s: float | None = None,
     ) -> Answer:
         """Invoke a model by name: see `Client.infer`."""
-        asked = Asked(inputs=inputs, outputs=outputs, content=content, parameters=parameters)
+        asked = Asked(inputs=inputs, outputs=outputs, content=content, parameters=parameters, key=key)
         return await self._run(*self._steps_of(model, asked, deadline_s))
 
     async def invoke_target(

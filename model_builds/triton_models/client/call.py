@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import hashlib
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
@@ -13,6 +15,7 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem
 from triton_models.client.deadline import Deadline
 from triton_models.client.failures import DEADLINE, Again, Failure
+from triton_models.repository.manifest import PARTS
 
 T = TypeVar("T")
 
@@ -58,6 +61,7 @@ class Call:
     Attributes:
         fixed: True if the artifact was given, so that no name is resolved.
         attempts: The number of attempts so far.
+        part: Its part of the requests, by which it gets the current artifact or a candidate.
         waited_s: The time until the model was loaded, if an attempt was refused because it was not.
     """
 
@@ -68,6 +72,7 @@ class Call:
     endpoint: str = ""
     target: ArtifactTarget | None = None
     attempts: int = 0
+    part: int = PARTS
     waited_s: float | None = None
     last: Failure | None = None
 
@@ -101,6 +106,13 @@ class Call:
             f"log {failure.log_stream}" if failure.log_stream else "",
         ]
         return ", ".join(part for part in parts if part)
+
+
+def part_of(model: str, key: str | None) -> int:
+    """Return the part of the requests of a key, always the same one; at random without a key."""
+    if key is None:
+        return secrets.randbelow(PARTS)
+    return int.from_bytes(hashlib.sha256(f"{model}\n{key}".encode()).digest()[:8], "big") % PARTS
 
 
 def _restored(args: tuple[str], attributes: Mapping[str, Any]) -> InvocationError:

@@ -96,6 +96,7 @@ class Client(AnyClient):
         outputs: Sequence[str] | None = None,
         content: Content = "binary",
         parameters: Parameters | None = None,
+        key: str | None = None,
         deadline_s: float | None = None,
     ) -> Answer:
         """Invoke a model by name.
@@ -110,6 +111,8 @@ class Client(AnyClient):
             parameters: Parameters of the request: `priority`, `timeout` in microseconds, or `sequence_id`,
                 `sequence_start` and `sequence_end` of a model with sequences. Of a sequence, a request that
                 is repeated is a further step: use a client with attempts=1.
+            key: During a roll-out, requests with the same key, such as a user, get the same version; without
+                one, it is drawn.
             deadline_s: The time limit of this call, in seconds; by default the client's limit.
 
         Returns:
@@ -120,7 +123,7 @@ class Client(AnyClient):
                 fit the model, the endpoint failed, or the deadline expired.
             FleetError: Triton does not support the type of an input, or the deadline is not positive.
         """
-        asked = Asked(inputs=inputs, outputs=outputs, content=content, parameters=parameters)
+        asked = Asked(inputs=inputs, outputs=outputs, content=content, parameters=parameters, key=key)
         return self._run(*self._steps_of(model, asked, deadline_s))
 
     def invoke_target(

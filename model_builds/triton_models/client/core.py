@@ -15,7 +15,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import JSON_TYPE, Content, Parameters, Tensors, decode, encode_buffers
 from triton_models.base.errors import FleetError
 from triton_models.client.alias import ALIAS_AGE_S, Aliased, read_alias
-from triton_models.client.call import Call, HungError, InvocationError
+from triton_models.client.call import Call, HungError, InvocationError, part_of
 from triton_models.client.deadline import CLOCK, Clock, Deadline
 from triton_models.client.failures import Again, Failure, Retries, failure_of, late
 from triton_models.client.names import Names
@@ -100,6 +100,7 @@ class Asked:
     outputs: Sequence[str] | None = None
     content: Content = "binary"
     parameters: Parameters | None = None
+    key: str | None = None
 
 
 class AnyClient:
@@ -205,7 +206,7 @@ class AnyClient:
             raise InvocationError(error.problems, call=call) from error.__cause__
 
     def _steps_of(self, model: str, asked: Asked, deadline_s: float | None) -> tuple[Call, Steps]:
-        call = Call(model=model, deadline=self._deadline(deadline_s))
+        call = Call(model=model, deadline=self._deadline(deadline_s), part=part_of(model, asked.key))
         return call, self._steps(call, partial(self._request, asked))
 
     def _steps_to(self, artifact: str, asked: Asked, deadline_s: float | None) -> tuple[Call, Steps]:
@@ -302,7 +303,7 @@ class AnyClient:
         """Address a call to an endpoint, and resolve the model's name for it."""
         call.endpoint = to.endpoint
         if not call.fixed:
-            call.artifact = self._names.artifact(call.model, to.target, call.deadline)
+            call.artifact = self._names.artifact(call.model, to.target, call.deadline, call.part)
         call.target = to.target
 
     def _elsewhere(self, call: Call, failure: Failure) -> Look:
@@ -329,7 +330,9 @@ class AnyClient:
             return True
         if call.fixed:
             return False
-        artifact = self._names.another_artifact(call.model, call.target, call.artifact, call.deadline)
+        artifact = self._names.another_artifact(
+            call.model, call.target, call.artifact, call.deadline, call.part
+        )
         if artifact is None:
             return False
         call.artifact = artifact

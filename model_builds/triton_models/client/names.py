@@ -13,7 +13,7 @@ from triton_models.base.errors import FleetError, Problem
 from triton_models.client.deadline import Clock, Deadline
 from triton_models.client.remembered import Remembered
 from triton_models.client.signature import Signature, signature_of
-from triton_models.repository.manifest import ArtifactRecord, Manifest
+from triton_models.repository.manifest import PARTS, ArtifactRecord, Manifest
 from triton_models.repository.objects import Store
 from triton_models.repository.s3 import aws_errors
 from triton_models.repository.stored_manifest import StoredManifest, read
@@ -52,8 +52,10 @@ class Names:
         stored = self._stored.value
         return stored is not None and stored.manifest.knows(model, target)
 
-    def artifact(self, model: str, target: ArtifactTarget | None, deadline: Deadline) -> str:
-        """Return the artifact that a name refers to on a target.
+    def artifact(
+        self, model: str, target: ArtifactTarget | None, deadline: Deadline, part: int = PARTS
+    ) -> str:
+        """Return the artifact that a name refers to on a target, for a part of the requests.
 
         For an unknown name the manifest is read again at once, and then not for some seconds. If many names
         are unknown, it is read once per second for all of them.
@@ -70,7 +72,7 @@ class Names:
             if not known and not first and len(model) <= _LONGEST_NAME and self._may_look_up():
                 manifest = self._stored.fresh(deadline).manifest
             try:
-                found = manifest.target_model(model, target)
+                found = manifest.chosen(model, target, part)
             except FleetError as error:
                 problems = error.problems
                 self._remember((model, target), problems)
@@ -83,12 +85,12 @@ class Names:
         raise FleetError(problems)
 
     def another_artifact(
-        self, model: str, target: ArtifactTarget | None, than: str, deadline: Deadline
+        self, model: str, target: ArtifactTarget | None, than: str, deadline: Deadline, part: int
     ) -> str | None:
         """Return the artifact that a name now refers to; None if it has not changed."""
         if self._stored.seconds_old >= UNKNOWN_AGE_S:
             self._stored.fresh(deadline)
-        found = self.artifact(model, target, deadline)
+        found = self.artifact(model, target, deadline, part)
         return None if found == than else found
 
     def signature(self, model: str, artifact: str) -> Signature | None:

@@ -13,6 +13,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.base.tables import Column, table
 from triton_models.repository.manifest import (
+    PARTS,
     ArtifactRecord,
     Change,
     Manifest,
@@ -109,7 +110,8 @@ class PublishedArtifact:
     """A published artifact of a model.
 
     Attributes:
-        state: "current"; "previous" for the one `fleet rollback` restores on a target; otherwise "".
+        state: "current"; "previous" for the one `fleet rollback` restores on a target; "candidate" with its
+            share; otherwise "".
         targets: The targets on which it is current.
         change: The time and author of its last publication; None if not recorded.
     """
@@ -166,11 +168,18 @@ def built_for(record: ArtifactRecord) -> str:
 
 
 def _of(name: str, model: ModelRecord) -> Iterator[PublishedArtifact]:
-    changes = {change.artifact: change for change in model.history if change.how == "publish"}
+    candidate = model.candidate
+    steps = [each for each in model.rollouts if each.how == "share"]
+    changes = {
+        each.artifact: Change(artifact=each.artifact, how="publish", at=each.at, by=each.by) for each in steps
+    }
+    changes |= {change.artifact: change for change in model.history if change.how == "publish"}
     previous = {name for target in model.current for name in model.earlier(target)[-1:]}
     for artifact in reversed(model.by_publication()):
         targets = tuple(target for target, name in model.current.items() if name == artifact)
         state = "current" if targets else "previous" if artifact in previous else ""
+        if candidate is not None and candidate.artifact == artifact:
+            state = f"candidate, {candidate.share / PARTS:.0%}"
         yield PublishedArtifact(
             model=name,
             artifact=artifact,

@@ -25,11 +25,13 @@ from triton_models.facts.limits import BUCKET_RULE
 from triton_models.repository.model_record import (
     MOST_LEVELS,
     NEW,
+    PARTS,
     ArtifactRecord,
     Change,
     ModelLines,
     ModelRecord,
     Publication,
+    Rollout,
     in_json,
     levels,
     lines_of,
@@ -39,7 +41,7 @@ from triton_models.repository.model_record import (
     shown,
 )
 
-__all__ = ["ArtifactRecord", "Change", "ModelRecord", "Publication", "in_json"]
+__all__ = ["PARTS", "ArtifactRecord", "Change", "ModelRecord", "Publication", "Rollout", "in_json"]
 
 MANIFEST_NAME = "manifest.json"
 VERSION = 2
@@ -201,6 +203,15 @@ class Manifest:
             fix="pass the fleet's alias, which names the target, or the target itself",
         )
 
+    def chosen(self, name: str, target: ArtifactTarget | None, part: int) -> str:
+        """Return the target model for a request, which may be that of a candidate: see `ModelRecord.chosen`.
+
+        Raises:
+            FleetError: As `target_model`.
+        """
+        current = self.target_model(name, target)
+        return self.model(name).chosen(target, part) or current
+
     def knows(self, name: str, target: ArtifactTarget | None) -> bool:
         """Return whether `target_model` finds an artifact."""
         try:
@@ -271,6 +282,29 @@ class Manifest:
         """Return a manifest in which an earlier artifact of the model is current for a target again."""
         change = Change(target=target, artifact=to, how="rollback", at=at, by=by)
         return replace(self, models={**self.models, model: self.models[model].with_changes([change])})
+
+    def with_candidates(
+        self, wanted: Iterable[Publication], *, share: int, at: datetime, by: str
+    ) -> Manifest:
+        """Return a manifest in which each artifact gets a share of its model's requests; itself if same."""
+        models = {each.model: self.model(each.model) for each in wanted}
+        new = {
+            each.model: models[each.model].with_candidate(each, share=share, at=at, by=by) for each in wanted
+        }
+        unchanged = all(new[name] is models[name] for name in new)
+        return self if unchanged else replace(self, models={**self.models, **new})
+
+    def with_rollout_ended(self, model: str, *, promoted: bool, at: datetime, by: str, why: str) -> Manifest:
+        """Return a manifest in which a model's candidate is current, or gets no more requests."""
+        record = self.model(model)
+        candidate = record.candidate
+        if candidate is None:
+            return self
+        if promoted:
+            name = candidate.artifact
+            publication = Publication(model=model, artifact=name, record=record.artifacts[name])
+            record = record.with_published(publication, at=at, by=by)
+        return replace(self, models={**self.models, model: record.ended("", at=at, by=by, why=why)})
 
     def without(self, artifacts: Iterable[str], *, run: str) -> Manifest:
         """Return a manifest that lists artifacts as being deleted by a run, and not under their models."""

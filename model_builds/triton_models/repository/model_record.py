@@ -92,16 +92,62 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """A step in the roll-out of a candidate: it gets a share of the requests, or it ended.
+
+    Attributes:
+        how: "share", "promoted", or "returned".
+        share: Of 10,000 requests; 0 at the end.
+        why: The reason of the end; "" if it was decided by hand.
+    """
+
+    artifact: str
+    how: Literal["share", "promoted", "returned"]
+    share: int
+    at: datetime
+    by: str
+    why: str = ""
+
+
+_Step = Literal["share", "promoted", "returned"]
+_STEPS: Mapping[str, _Step] = {"share": "share", "promoted": "promoted", "returned": "returned"}
+
+PARTS = 10_000
+"""All requests, in the parts of `Rollout.share`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRecord:
     """The record of a model.
 
     Attributes:
         history: The changes of the current artifact, newest last.
+        rollouts: The steps of candidates, newest last.
     """
 
     current: Mapping[ArtifactTarget, str]
     history: tuple[Change, ...]
     artifacts: Mapping[str, ArtifactRecord]
+    rollouts: tuple[Rollout, ...] = ()
+
+    @property
+    def candidate(self) -> Rollout | None:
+        """The last step of the candidate that gets a share of the requests; None without one."""
+        last = self.rollouts[-1] if self.rollouts else None
+        return last if last is not None and last.how == "share" else None
+
+    def chosen(self, target: ArtifactTarget | None, part: int) -> str | None:
+        """Return the artifact for a request on an endpoint of a target: the current one, or the candidate.
+
+        Args:
+            target: See `on`.
+            part: The request's part of `PARTS`, by which it always gets the same artifact.
+        """
+        current, candidate = self.on(target), self.candidate
+        if current is None or candidate is None or part >= candidate.share:
+            return current
+        runs = target is None or self.artifacts[candidate.artifact].runs_on(target)
+        return candidate.artifact if runs else current
 
     def moved_for(self, target: ArtifactTarget) -> ArtifactTarget | None:
         """Return the target whose current artifact applies to an endpoint: its own, or a wider one.
@@ -159,10 +205,10 @@ class ModelRecord:
 
     def left_at(self, artifact: str) -> datetime | None:
         """Return the time until which an artifact was current; None if it still is, or if not recorded."""
-        if artifact in self.current.values():
+        if artifact in self.current.values() or (self.candidate and self.candidate.artifact == artifact):
             return None
         standing: dict[ArtifactTarget, str] = {}
-        left = None
+        left = next((each.at for each in reversed(self.rollouts) if each.artifact == artifact), None)
         for change in self.history:
             before, standing = standing, _moved(standing, change)
             if artifact in before.values() and artifact not in standing.values():
@@ -185,7 +231,34 @@ class ModelRecord:
         if not moving and self.artifacts.get(wanted.artifact) == wanted.record:
             return self
         record = replace(self, artifacts={**self.artifacts, wanted.artifact: wanted.record})
+        if moving and self.candidate is not None:
+            record = record.ended(wanted.artifact, at=at, by=by, why="another artifact was published")
         return record.with_changes(moving)
+
+    def with_candidate(self, wanted: Publication, *, share: int, at: datetime, by: str) -> ModelRecord:
+        """Return a record in which an artifact gets a share of the requests; itself if nothing changes."""
+        same = self.candidate is not None and self.candidate.artifact == wanted.artifact
+        if same and self.candidate is not None and self.candidate.share == share:
+            return self
+        step = Rollout(artifact=wanted.artifact, how="share", share=share, at=at, by=by)
+        artifacts = {**self.artifacts, wanted.artifact: wanted.record}
+        return replace(self, artifacts=artifacts, rollouts=(*self.rollouts, step))
+
+    def ended(self, current: str, *, at: datetime, by: str, why: str = "") -> ModelRecord:
+        """Return a record without a candidate, which is promoted if it is to be the current artifact."""
+        candidate = self.candidate
+        if candidate is None:
+            return self
+        promoted = candidate.artifact == current
+        step = replace(
+            candidate,
+            how="promoted" if promoted else "returned",
+            share=0,
+            at=at,
+            by=by,
+            why="" if promoted else why,
+        )
+        return replace(self, rollouts=(*self.rollouts, step))
 
     def with_changes(self, changes: Iterable[Change]) -> ModelRecord:
         """Return a record with changes applied."""
@@ -200,6 +273,7 @@ class ModelRecord:
             current={target: name for target, name in self.current.items() if name not in artifacts},
             history=tuple(change for change in self.history if change.artifact not in artifacts),
             artifacts={name: each for name, each in self.artifacts.items() if name not in artifacts},
+            rollouts=tuple(step for step in self.rollouts if step.artifact not in artifacts),
         )
 
 
@@ -312,6 +386,7 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
             }
             for change in model.history
         ],
+        **({"rollouts": [_rollout_document(each) for each in model.rollouts]} if model.rollouts else {}),
         "artifacts": {
             name: {
                 "size": each.size,
@@ -328,6 +403,11 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
             for name, each in model.artifacts.items()
         },
     }
+
+
+def _rollout_document(step: Rollout) -> dict[str, Any]:
+    document = {"artifact": step.artifact, "how": step.how, "share": step.share}
+    return {**document, "at": in_json(step.at), "by": step.by, **({"why": step.why} if step.why else {})}
 
 
 def model_record(name: str, document: Any) -> ModelRecord:
@@ -347,7 +427,8 @@ def model_record(name: str, document: Any) -> ModelRecord:
         _change(change, _target(_get(change, "target", str)), artifacts)
         for change in _get(document, "history", list)
     )
-    return ModelRecord(current=current, history=history, artifacts=artifacts)
+    rollouts = tuple(_rollout(step, artifacts) for step in _get(document, "rollouts", list, default=[]))
+    return ModelRecord(current=current, history=history, artifacts=artifacts, rollouts=rollouts)
 
 
 def refuse_constant(name: str) -> NoReturn:
@@ -451,6 +532,23 @@ def _change(document: Any, target: ArtifactTarget, artifacts: Mapping[str, Artif
         how=how,
         at=_parsed(_get(document, "at", str)),
         by=_get(document, "by", str),
+    )
+
+
+def _rollout(document: Any, artifacts: Mapping[str, ArtifactRecord]) -> Rollout:
+    said, share = _get(document, "how", str), _get(document, "share", int)
+    how = _STEPS.get(said)
+    if how is None:
+        raise ValueError(f"how is {shown(said)}, not share, promoted or returned")
+    if not (0 < share < PARTS if how == "share" else share == 0):
+        raise ValueError(f"share is {shown(share)}, not a number of 1 to {PARTS - 1}, or 0 at the end")
+    return Rollout(
+        artifact=_known(_get(document, "artifact", str), artifacts),
+        how=how,
+        share=share,
+        at=_parsed(_get(document, "at", str)),
+        by=_get(document, "by", str),
+        why=_get(document, "why", str, default=""),
     )
 
 

@@ -12,22 +12,23 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.layout import Layout, digest_of_artifact, model_name, read_layout
+from triton_models.artifact.layout import ANSWER, REQUEST, Layout, digest_of_artifact, model_name, read_layout
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_portable, is_rehearsal, refused, tensorrt_versions
 from triton_models.artifact.profile import Profile
 from triton_models.artifact.targets import ArtifactTarget
-from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.files import file_digest
 from triton_models.base.outcome import JsonReady
 from triton_models.check.check import check_layout
 from triton_models.check.estimate import of_layout
-from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.repository.manifest import PARTS, ArtifactRecord, Manifest, Publication
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.s3 import all_in_parallel, in_parallel, publisher
 from triton_models.repository.stored_manifest import StoredManifest, read, update
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 PUBLICATION_TARGET = Check(id="publication-target", source=FROM_ARGUMENTS)
 BEING_DELETED = Check(id="being-deleted", source=FROM_ARGUMENTS)
+CANDIDATE = Check(id="candidate", source=FROM_ARGUMENTS)
 ONE_ARTIFACT = Check(id="one-artifact", source=FROM_ARGUMENTS)
 
 
@@ -77,6 +79,7 @@ def publish(
     target: ArtifactTarget | None = None,
     requests: Mapping[str, bytes] | None = None,
     profiles: Mapping[str, Profile] | None = None,
+    share: float | None = None,
 ) -> Published:
     """Upload artifacts, and make each its model's current one.
 
@@ -85,7 +88,8 @@ def publish(
 
     Portable artifacts are for a repository that no endpoint on AWS serves. Of a model without inputs, a
     request or a profile, those recorded for an artifact that is already present are kept. The artifacts
-    become current on the target, by default on all that they run on.
+    become current on the target, by default on all that they run on. With a share, each becomes its model's
+    candidate instead, and gets that share of the requests of this project's clients.
     """
     wanted = tuple(artifacts)
     inputs, requests, profiles = inputs or {}, requests or {}, profiles or {}
@@ -111,9 +115,13 @@ def publish(
             stand_ins = (each.artifact for each in publications if each.record.portable)
             raise_if_any(refused(stand_ins, repository=store.url))
         raise_if_any(_not_for_their_target(publications))
+        change: Callable[..., Manifest] = Manifest.with_published
+        if share is not None:
+            change = partial(_with_candidates, share=parts_of(share), where=store.repository.manifest_url)
+            change(stored.manifest, publications, at=stored.at, by="")  # refuse before anything is uploaded
         in_parallel(store.put_request, requests.values())
         send = partial(upload, store=store, part_bytes=part_bytes)
-        sent, before = make_current(publications, wanted, store, stored, send=send, by=by)
+        sent, before = make_current(publications, wanted, store, stored, send=send, by=by, change=change)
     return Published(
         repository=store.url,
         uploaded=tuple(each.artifact for each in publications if each.artifact in sent),
@@ -129,7 +137,69 @@ def run(arguments: argparse.Namespace) -> Published:
     portable = arguments.portable or is_rehearsal()
     with opened(arguments.repository) as store:
         artifacts = read_artifacts(arguments.artifacts, read(store).manifest)
-    return publish(artifacts, repository=store.url, s3=store.s3, portable=portable, target=target)
+    return publish(
+        artifacts, repository=store.url, s3=store.s3, portable=portable, target=target, share=arguments.share
+    )
+
+
+def parts_of(share: float) -> int:
+    """Return a share of the requests in parts of `PARTS`.
+
+    Raises:
+        FleetError: It is none of them, or all.
+    """
+    parts = round(share * PARTS)
+    if 0 < parts < PARTS:
+        return parts
+    raise CANDIDATE.error(
+        what=f"a share of {share:.4%}",
+        where="the candidate",
+        fix="give more than 0 and less than 100 %, such as --share 5%, or publish it without a share",
+    )
+
+
+def _with_candidates(
+    manifest: Manifest, wanted: Sequence[Publication], *, share: int, where: str, at: datetime, by: str
+) -> Manifest:
+    problems = (problem for each in wanted for problem in _not_a_candidate(each, manifest, where))
+    raise_if_any(problems)
+    return manifest.with_candidates(wanted, share=share, at=at, by=by)
+
+
+def _not_a_candidate(wanted: Publication, manifest: Manifest, where: str) -> Iterator[Problem]:
+    """Yield why an artifact cannot get a share of its model's requests."""
+    report = Report(where)
+    record = manifest.find(wanted.model)
+    if record is None or not record.current:
+        report(
+            CANDIDATE,
+            f"{wanted.model!r} has no current artifact",
+            fix="publish the first one without --share",
+        )
+        yield from report.problems
+        return
+    if wanted.artifact in record.current.values():
+        report(CANDIDATE, f"{wanted.artifact} is current", fix="publish another artifact with --share")
+    candidate = record.candidate
+    if candidate is not None and candidate.artifact != wanted.artifact:
+        report(
+            CANDIDATE,
+            f"{wanted.model!r} has a candidate already: {candidate.artifact}",
+            fix=f"end its roll-out first: `fleet rollout {wanted.model} --promote`, or --return",
+        )
+    for target, name in record.current.items():
+        if not wanted.record.runs_on(target):
+            continue
+        for topic in (REQUEST, ANSWER):
+            was, new = (each.build.get(topic) for each in (record.artifacts[name], wanted.record))
+            if was != new and was is not None and new is not None:
+                report(
+                    CANDIDATE,
+                    f"{wanted.artifact} has another {topic} than {name}: {new}, not {was}",
+                    why="a caller does not know which of the two answers",
+                    fix="publish it as a model of another name",
+                )
+    yield from report.problems
 
 
 def make_current(

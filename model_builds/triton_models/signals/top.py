@@ -43,6 +43,16 @@ class Row:
     counts: Counts
 
 
+CELLS: Mapping[str, Callable[[Row], str]] = {
+    "requests": lambda each: f"{each.counts.requests:,}",
+    "failed": lambda each: f"{each.counts.failed:,}",
+    "p50": lambda each: _time(each.counts.percentile(0.5)),
+    "p99": lambda each: _time(each.counts.percentile(0.99)),
+    "waited": lambda each: f"{each.counts.waited:,}",
+}
+"""What a table says of a row, by its titles."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Top:
     """The result of `fleet top`."""
@@ -87,14 +97,7 @@ class Top:
         yield ""
         shown = [*self.rows[: self.shown], Row(name="all", counts=everything)]
         names = Column(title="model", cells=[each.name for each in shown])
-        cells: Mapping[str, Callable[[Row], str]] = {
-            "requests": lambda each: f"{each.counts.requests:,}",
-            "failed": lambda each: f"{each.counts.failed:,}",
-            "p50": lambda each: _time(each.counts.percentile(0.5)),
-            "p99": lambda each: _time(each.counts.percentile(0.99)),
-            "waited": lambda each: f"{each.counts.waited:,}",
-            "time": lambda each: f"{each.counts.seconds / (everything.seconds or 1):.1%}",
-        }
+        cells = {**CELLS, "time": lambda each: f"{each.counts.seconds / (everything.seconds or 1):.1%}"}
         errors = [", ".join(f"{name} {count:,}" for name, count in _most(each.counts)) for each in shown]
         yield from table([names, *numbers(shown, cells), Column(title="errors", cells=errors, rank=1)])
         if len(self.rows) > self.shown:
