@@ -51,8 +51,16 @@ def history(parser: argparse.ArgumentParser) -> None:
 
 
 def rollback(parser: argparse.ArgumentParser) -> None:
-    """Make a model's earlier artifact current again."""
-    parser.add_argument("model", metavar="NAME", help="the model")
+    """Make earlier artifacts current again."""
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("model", nargs="?", metavar="NAME", help="the model")
+    chosen.add_argument(
+        "--run",
+        dest="of_run",
+        metavar="RUN",
+        help="instead, all models that one promotion or build has moved, in one write: its id in `fleet "
+        "history`, or last",
+    )
     parser.add_argument(
         "--to",
         metavar="ARTIFACT",
@@ -63,6 +71,7 @@ def rollback(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         help="only for this target, such as sm86-trt10.13.3 (default: all that have an earlier artifact)",
     )
+    parser.add_argument("--dry-run", action="store_true", help="only list what would change")
     add_repository(parser)
     parser.set_defaults(run="triton_models.repository.rollback")
 
