@@ -104,6 +104,21 @@ def promote(parser: argparse.ArgumentParser) -> None:
         help="only the artifacts for this target, such as sm86-trt10.13.3 (default: for all)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only list what would be copied")
+    watch = parser.add_argument_group("watch a promotion")
+    watch.add_argument(
+        "--watch",
+        type=duration,
+        metavar="TIME",
+        help="afterwards, read alarms for this time, such as 15m: if one fires, all names go back",
+    )
+    watch.add_argument(
+        "--alarms",
+        nargs="+",
+        default=[],
+        metavar="ALARM",
+        help="the CloudWatch alarms, metric or composite, in the region of the repository",
+    )
+    watch.add_argument("--endpoint", metavar="ENDPOINT", help="also the rollback alarms of this endpoint")
     group = add_account(parser)
     group.add_argument(
         "--from-profile", metavar="NAME", help="the AWS profile for the source (default: --profile)"
