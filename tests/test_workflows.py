@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,3 +135,44 @@ def test_production_promotes_the_file_of_the_test_on_staging() -> None:
     assert (sent["name"], sent["overwrite"]) == (got["name"], True)
     assert [f"--tested {sent['path']}" in script for script in smoke] == [True]
     assert [f"promote --only {sent['path']} " in script for script in promote] == [True]
+
+
+@pytest.mark.parametrize(
+    ("watch", "expected"), [("", []), ("15m", ["--watch", "15m", "--endpoint", "served"])]
+)
+def test_production_watches_the_endpoint_of_the_alias_if_it_says_for_how_long(
+    watch: str, expected: list[str], tmp_path: Path
+) -> None:
+    (script,) = (
+        step["run"] for step in jobs(DEPLOY)["production"]["steps"] if "fleet promote" in step.get("run", "")
+    )
+    for name, said in {
+        ".venv/bin/fleet": 'printf "%s\\n" "$@"',
+        "aws": """echo '{"endpoint": "served"}'""",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{said}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "jq").write_text(
+        f"#!{sys.executable}\nimport json, sys\nprint(json.load(sys.stdin)['endpoint'])\n"
+    )
+    (tmp_path / "jq").chmod(0o755)
+    given = {
+        "STAGING": "s3://a/",
+        "STAGING_REGION": "r",
+        "REPOSITORY": "s3://b/",
+        "ALIAS": "/a",
+        "WATCH": watch,
+    }
+
+    ended = subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", **given},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    words = ended.stdout.splitlines()
+    assert words[words.index("s3://b/") + 1 :] == expected

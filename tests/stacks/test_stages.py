@@ -235,6 +235,21 @@ def test_the_role_of_a_workflow_belongs_to_its_stage_and_cdk_nag_finds_nothing_i
     assert [each.rule_name for each in violations] == []
 
 
+def test_the_role_of_a_workflow_may_read_what_a_promotion_watches() -> None:
+    stages = {"staging": STAGING, "production": STAGING | {"github_provider": PROVIDER}}
+    app = _declared(stages, "production", github_repository="octo-org/search")
+    delivery = Template.from_stack(_stack(app, "TritonFleet-productionDelivery"))
+
+    (policy,) = delivery.find_resources("AWS::IAM::Policy").values()
+    allowed = {
+        each["Action"]: json.dumps(each["Resource"])
+        for each in policy["Properties"]["PolicyDocument"]["Statement"]
+        if isinstance(each["Action"], str)
+    }
+    assert allowed["cloudwatch:DescribeAlarms"] == '"*"'  # composite alarms need it
+    assert ':endpoint/TritonFleet-production-*"' in allowed["sagemaker:DescribeEndpoint"]
+
+
 @pytest.mark.parametrize(
     ("production", "reads"),
     [

@@ -91,6 +91,7 @@ def test_the_command_reads_the_repository(environment, repository: str, s3: Any,
         "request": "",
         "published": "2026-11-23T12:00:00Z",
         "by": "ann2",
+        "run": next(each.run for each in manifest.models["minilm"].history if each.artifact == SECOND),
     }
 
 

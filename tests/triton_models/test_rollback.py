@@ -126,7 +126,9 @@ def test_the_command_says_what_it_did_and_when_it_is_seen(
     environment, repository: str, versions: list[Artifact]
 ) -> None:
     done = rollback_module.run(
-        argparse.Namespace(model="minilm", repository=repository, to=None, target=None)
+        argparse.Namespace(
+            model="minilm", of_run=None, repository=repository, to=None, target=None, dry_run=False
+        )
     )
 
     moved, seen = done.lines()

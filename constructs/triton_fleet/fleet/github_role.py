@@ -134,7 +134,7 @@ class GitHubDeployRole(Construct):
 
     It may assume the roles that `cdk bootstrap` made for the account and the region of the stack, and nothing
     else: those deploy. The protection rules of the environment, such as required reviewers, decide who may
-    use it. With a fleet, it may also invoke its models, to test them, and publish models for it.
+    use it. With a fleet, it may also invoke its models, to test them, publish models for it, and read alarms.
 
     Deploy it once yourself; later the workflow does so.
 
@@ -217,6 +217,7 @@ class GitHubDeployRole(Construct):
         if fleet is not None:
             fleet.grant_invoke(self.role)
             fleet.library.repository.grant_publish(self.role)
+            self._watch(fleet)
         accept(self._accepted(fleet))
         if source is not None:
             accept(self._reading(source))
@@ -246,6 +247,24 @@ class GitHubDeployRole(Construct):
                 "the permission to endpoints with the fleet's tag.",
             )
         yield reads(policy, fleet.library.repository)
+        yield pattern(
+            policy,
+            "*",
+            "CloudWatch describes composite alarms only with a permission for all alarms. The action changes "
+            "nothing.",
+        )
+
+    def _watch(self, fleet: MultiModelFleet) -> None:
+        """Allow to read the alarms of an endpoint, and the states of all, for `fleet promote --watch`.
+
+        Source, read on 2026-11-27:
+        https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_DescribeAlarms.html
+        """
+        for action, arns in (
+            ("cloudwatch:DescribeAlarms", ["*"]),
+            ("sagemaker:DescribeEndpoint", fleet.alias._endpoint_arns),
+        ):
+            self.role.add_to_policy(iam.PolicyStatement(actions=[action], resources=arns))
 
     def _reading(self, source: Repository) -> Iterator[Acceptance]:
         """Allow to read the repository of the stage before; yields the accepted findings of that."""

@@ -76,8 +76,16 @@ def history(parser: argparse.ArgumentParser) -> None:
 
 
 def rollback(parser: argparse.ArgumentParser) -> None:
-    """Make a model's earlier artifact current again."""
-    parser.add_argument("model", metavar="NAME", help="the model")
+    """Make earlier artifacts current again."""
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("model", nargs="?", metavar="NAME", help="the model")
+    chosen.add_argument(
+        "--run",
+        dest="of_run",
+        metavar="RUN",
+        help="instead, all models that one promotion or build has moved, in one write: its id in `fleet "
+        "history`, or last",
+    )
     parser.add_argument(
         "--to",
         metavar="ARTIFACT",
@@ -88,6 +96,7 @@ def rollback(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         help="only for this target, such as sm86-trt10.13.3 (default: all that have an earlier artifact)",
     )
+    parser.add_argument("--dry-run", action="store_true", help="only list what would change")
     add_repository(parser)
     parser.set_defaults(run="triton_models.repository.rollback")
 
@@ -120,6 +129,21 @@ def promote(parser: argparse.ArgumentParser) -> None:
         help="only the artifacts for this target, such as sm86-trt10.13.3 (default: for all)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only list what would be copied")
+    watch = parser.add_argument_group("watch a promotion")
+    watch.add_argument(
+        "--watch",
+        type=duration,
+        metavar="TIME",
+        help="afterwards, read alarms for this time, such as 15m: if one fires, all names go back",
+    )
+    watch.add_argument(
+        "--alarms",
+        nargs="+",
+        default=[],
+        metavar="ALARM",
+        help="the CloudWatch alarms, metric or composite, in the region of the repository",
+    )
+    watch.add_argument("--endpoint", metavar="ENDPOINT", help="also the rollback alarms of this endpoint")
     group = add_account(parser)
     group.add_argument(
         "--from-profile", metavar="NAME", help="the AWS profile for the source (default: --profile)"

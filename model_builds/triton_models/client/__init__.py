@@ -9,12 +9,12 @@ as boto3 would, and `connections` does so in asyncio. `batches` joins and splits
 
 from __future__ import annotations
 
+from triton_models.base.clock import Clock
 from triton_models.base.encoding import BINARY_TYPE, JSON_TYPE, Content, Parameters, Tensors, decode, encode
 from triton_models.client.asynchronous import AsyncClient
 from triton_models.client.call import InvocationError
 from triton_models.client.client import Client
 from triton_models.client.core import DEADLINE_S, READY_LIMIT_S, AnyClient
-from triton_models.client.deadline import Clock
 
 __all__ = [
     "BINARY_TYPE",

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.base.clock import CLOCK, Clock
 from triton_models.base.encoding import JSON_TYPE, Content, Parameters, Tensors, decode, encode_buffers
 from triton_models.base.errors import FleetError
 from triton_models.client.alias import ALIAS_AGE_S, Aliased, read_alias
 from triton_models.client.call import Call, HungError, InvocationError, part_of
-from triton_models.client.deadline import CLOCK, Clock, Deadline
+from triton_models.client.deadline import Deadline
 from triton_models.client.failures import Again, Failure, Retries, failure_of, late
 from triton_models.client.names import Names
 from triton_models.client.remembered import Remembered

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.clock import Clock
 from triton_models.base.encoding import Buffer
 from triton_models.base.errors import FleetError, Problem
-from triton_models.client.deadline import Clock, Deadline
+from triton_models.client.deadline import Deadline
 from triton_models.client.remembered import Remembered
 from triton_models.client.signature import Signature, signature_of
 from triton_models.repository.manifest import PARTS, ArtifactRecord, Manifest

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.clock import CLOCK, Clock
 from triton_models.base.errors import FleetError
-from triton_models.client.deadline import CLOCK, Clock, Deadline
+from triton_models.client.deadline import Deadline
 
 T = TypeVar("T")
 

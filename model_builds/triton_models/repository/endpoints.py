@@ -151,6 +151,13 @@ def sagemaker_client(store: Store) -> SageMakerClient:
     """Return a SageMaker client in the bucket's region, because a Model loads only from its own region."""
     import boto3.session
     from botocore.config import Config
+
+    config = Config(retries={"mode": "standard", "total_max_attempts": 10})
+    return boto3.session.Session().client("sagemaker", region_name=bucket_region(store), config=config)
+
+
+def bucket_region(store: Store) -> str:
+    """Return the region of a repository, which is that of its endpoints."""
     from botocore.exceptions import ClientError
 
     try:
@@ -158,9 +165,7 @@ def sagemaker_client(store: Store) -> SageMakerClient:
     except ClientError as error:
         answer = error.response  # S3 reveals the region even when it denies access
     said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("x-amz-bucket-region")
-    region = said or store.s3.meta.region_name
-    config = Config(retries={"mode": "standard", "total_max_attempts": 10})
-    return boto3.session.Session().client("sagemaker", region_name=region, config=config)
+    return str(said or store.s3.meta.region_name)
 
 
 def named_by_models(repository: Repository, sagemaker: SageMakerClient) -> dict[str, tuple[str, ...]]:

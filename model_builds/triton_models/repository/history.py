@@ -69,6 +69,7 @@ class Artifacts(JsonReady):
             Column(title="built for", cells=[built_for(row.record) for row in rows], rank=4),
             Column(title="published", cells=published, short=[each[:_DAY] for each in published], rank=1),
             Column(title="by", cells=[row.change.by if row.change else "?" for row in rows], rank=3),
+            Column(title="run", cells=[row.change.run if row.change else "?" for row in rows], rank=3),
         ]
 
 
@@ -138,6 +139,7 @@ class PublishedArtifact:
             "request": self.record.request,
             "published": in_json(self.change.at) if self.change else None,
             "by": self.change.by if self.change else None,
+            "run": self.change.run if self.change else None,
         }
 
 

@@ -188,7 +188,7 @@ class Manifest:
         artifact = model.on(target)
         if artifact is not None:
             return artifact
-        targets = _some([*map(str, model.current)])
+        targets = some_of([*map(str, model.current)])
         if target is not None:
             raise NO_ARTIFACT_FOR_TARGET.error(
                 what=f"{name!r} has no artifact for {target}",
@@ -230,7 +230,7 @@ class Manifest:
         found = self.find(name)
         if found is not None:
             return found
-        fix = did_you_mean(name, self.models, otherwise=f"publish it, or name one of {_some(self.models)}")
+        fix = did_you_mean(name, self.models, otherwise=f"publish it, or name one of {some_of(self.models)}")
         raise UNKNOWN_MODEL.error(what=f"unknown model {name!r}", where=self.where, fix=fix)
 
     def find(self, name: str) -> ModelRecord | None:
@@ -346,7 +346,7 @@ def _invalid(name: str, reason: str, *, where: str) -> FleetError:
     )
 
 
-def _some(names: Collection[str]) -> str:
+def some_of(names: Collection[str]) -> str:
     """Return a list of names for an error, with a limit: the first ones, because sorting all takes long."""
     first = ", ".join(sorted(islice(names, _MOST_LISTED))) or "none yet"
     return f"{first} and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else first

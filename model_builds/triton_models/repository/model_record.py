@@ -7,6 +7,7 @@ name's. So what has been read may become a key, a file name or a line on a termi
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from triton_models.artifact.profile import Profile, profile_document, read_profi
 from triton_models.artifact.targets import ANY, ArtifactTarget, content_targets
 from triton_models.base.errors import FleetError
 from triton_models.facts.tensorrt import TENSORRT_VERSION
+from triton_models.repository.s3 import BUILD_AUTHOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,16 @@ class Change:
     at: datetime
     by: str
     target: ArtifactTarget = ANY
+
+    @property
+    def run(self) -> str:
+        """The id of the run that made it.
+
+        The changes of one write have the same time and author. A build job publishes in several writes, and
+        its author is unique.
+        """
+        key = self.by if self.by.startswith(BUILD_AUTHOR) else f"{in_json(self.at)} {self.by}"
+        return hashlib.sha256(key.encode()).hexdigest()[:_RUN_DIGITS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +227,13 @@ class ModelRecord:
                 left = change.at
         return left
 
+    def before(self, number: int) -> ModelRecord:
+        """Return the record before a change, by its index in the history."""
+        current: dict[ArtifactTarget, str] = {}
+        for change in self.history[:number]:
+            current = _moved(current, change)
+        return replace(self, current=current, history=self.history[:number])
+
     def has(self, wanted: Publication) -> bool:
         """Return whether an artifact is recorded as it is, and current for its targets."""
         current = all(self.current.get(target) == wanted.artifact for target in wanted.targets)
@@ -303,6 +322,7 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _MOST_BYTES = 1 << 50  # more than S3 stores in an object
 _SHOWN = 80
+_RUN_DIGITS = 12
 
 # The first line and the end of what `Manifest.to_json` writes. Between them, each line is a model.
 _HEAD = re.compile(rb'\{"version": 2, "deleting": (\{[^\n]*\}), "models": \{\n')

@@ -11,6 +11,7 @@ import argparse
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,13 +22,14 @@ from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
-from triton_models.repository.manifest import Manifest, Publication, Repository, request_name
+from triton_models.repository.manifest import Change, Manifest, Publication, Repository, request_name
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.publish import make_current, recorded_artifact
 from triton_models.repository.s3 import aws_errors, in_parallel, publisher
-from triton_models.repository.stored_manifest import StoredManifest, read
+from triton_models.repository.stored_manifest import read
 from triton_models.repository.tested import ArtifactsTested
 from triton_models.repository.upload import PART_BYTES, missing, upload
+from triton_models.repository.watch import Watch, asked
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -55,6 +57,8 @@ class Promoted(JsonReady):
 
     Attributes:
         copied: The artifacts that were copied, or would be.
+        run: The id for `fleet rollback --run`; None if no name has moved.
+        watched_s: The time for which no alarm fired; None without a watch.
     """
 
     source: str
@@ -62,6 +66,8 @@ class Promoted(JsonReady):
     promotions: tuple[Promotion, ...]
     copied: tuple[str, ...]
     dry_run: bool = False
+    run: str | None = None
+    watched_s: float | None = None
 
     def lines(self) -> Iterator[str]:
         """Yield one line per model and target."""
@@ -72,10 +78,15 @@ class Promoted(JsonReady):
             yield f"{name} -> {self.repository}{each.artifact} ({copied}, {was})"
         if self.dry_run:
             yield "Nothing was changed: omit --dry-run to promote."
+        if self.run:
+            yield f"To take it back: fleet rollback --run {self.run} --repository {self.repository}"
+        if self.watched_s is not None:
+            yield f"No alarm fired for {self.watched_s:.0f} s."
 
 
 def run(arguments: argparse.Namespace) -> Promoted:
-    """Run `fleet promote (NAME... | --all | --only FILE) --from URL --to URL`."""
+    """Run `fleet promote (NAME... | --all | --only FILE) --from URL --to URL [--watch TIME]`."""
+    watch = asked(arguments)
     with opened(arguments.source, profile=arguments.from_profile, region=arguments.from_region) as source:
         return promote(
             None if arguments.all or arguments.only else arguments.names,
@@ -86,6 +97,7 @@ def run(arguments: argparse.Namespace) -> Promoted:
             target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
             only=ArtifactsTested.read(arguments.only) if arguments.only else None,
             dry_run=arguments.dry_run,
+            watch=watch,
         )
 
 
@@ -102,12 +114,16 @@ def promote(
     by: str | None = None,
     part_bytes: int = PART_BYTES,
     dry_run: bool = False,
+    watch: Watch | None = None,
 ) -> Promoted:
     """Copy the current artifacts of models from one repository to another, and make them current there.
 
     Portable artifacts are for a repository that no endpoint on AWS serves. With a target, only the artifacts
-    that are current for it are promoted, and with `only` those that were tested and no others.
+    that are current for it are promoted, and with `only` those that were tested and no others. With a watch,
+    alarms are read before and after that, and all names go back if one fires.
     """
+    if watch is not None:
+        watch.begin()
     with opened(source, source_s3) as from_:
         if from_.repository == Repository.parse(repository):
             raise SAME_REPOSITORY.error(
@@ -131,21 +147,39 @@ def promote(
             recorded_artifact(each.model, each.artifact, each.record, Path(folder, str(number)))
             for number, each in enumerate({each.artifact: each for each in publications}.values())
         ]
+        before: Manifest = stored.manifest
+        run: str | None = None
+        author = f"{publisher() if by is None else by}, from {from_.url}"
+
+        def moved(manifest: Manifest, wanted: Sequence[Publication], *, at: datetime, by: str) -> Manifest:
+            nonlocal before, run
+            new = manifest.with_promoted(wanted, at=at, by=by)
+            if watch is not None and run is None:
+                watch.begin()  # again, because copying may have taken long
+            # An unchanged manifest may have the change of an attempt whose response was lost.
+            made = run if new is manifest else Change(artifact="", how="publish", at=at, by=by).run
+            histories = (new.model(each.model).history for each in wanted)
+            run = made if any(change.run == made for each in histories for change in each) else None
+            if run is None or new is not manifest:
+                before = manifest
+            return new
+
         if dry_run:
             copied = {each.name for each in missing(artifacts, stored.manifest, to)}
         else:
             _copy_requests({each.record.request for each in publications if each.record.request}, from_, to)
             send = partial(_copied, source=from_, to=to, part_bytes=part_bytes)
-            author = f"{publisher() if by is None else by}, from {from_.url}"
-            copied, stored = make_current(
-                publications, artifacts, to, stored, send=send, by=author, change=Manifest.with_promoted
-            )
+            copied, _ = make_current(publications, artifacts, to, stored, send=send, by=author, change=moved)
+            if watch is not None and run is not None:
+                watch.follow(run, to, by=author)
     return Promoted(
         source=from_.url,
         repository=to.url,
-        promotions=tuple(_promotions(publications, stored)),
+        promotions=tuple(_promotions(publications, before)),
         copied=tuple(each.name for each in artifacts if each.name in copied),
         dry_run=dry_run,
+        run=run,
+        watched_s=watch.seconds if watch is not None and run is not None else None,
     )
 
 
@@ -227,10 +261,10 @@ def _copy_requests(digests: Collection[str], source: Store, to: Store) -> None:
     in_parallel(copy, sorted(digests))
 
 
-def _promotions(publications: Iterable[Publication], before: StoredManifest) -> Iterator[Promotion]:
+def _promotions(publications: Iterable[Publication], before: Manifest) -> Iterator[Promotion]:
     for each in publications:
         target = each.target or ANY
-        model = before.manifest.find(each.model)
+        model = before.find(each.model)
         yield Promotion(
             model=each.model,
             target=target,

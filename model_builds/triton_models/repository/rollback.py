@@ -1,7 +1,7 @@
 """`fleet rollback`: make an earlier artifact of a model current again, on each target.
 
 Repeated rollbacks go further back, and never to an artifact withdrawn by a rollback. `--to` can restore any
-artifact, earlier or later.
+artifact, earlier or later. `--run` restores those of all models that moved together, in one write.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.errors import FleetError
+from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.base.suggest import did_you_mean
-from triton_models.repository.manifest import Manifest, ModelRecord
+from triton_models.repository.manifest import Manifest, ModelRecord, some_of
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.publish import PUBLICATION_TARGET
-from triton_models.repository.s3 import publisher
+from triton_models.repository.s3 import in_parallel, publisher
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S, StoredManifest, read, update
 
 if TYPE_CHECKING:
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 NO_EARLIER_ARTIFACT = Check(id="no-earlier-artifact", source=FROM_ARGUMENTS)
 UNKNOWN_ARTIFACT = Check(id="unknown-artifact", source=FROM_ARGUMENTS)
 CHANGED_MEANWHILE = Check(id="changed-meanwhile", source=FROM_ARGUMENTS)
+UNKNOWN_RUN = Check(id="unknown-run", source=FROM_ARGUMENTS)
+ROLLBACK_OPTIONS = Check(id="rollback-options", source=FROM_ARGUMENTS)
+
+_Artifacts: TypeAlias = Mapping[ArtifactTarget, str]
+
+LAST = "last"
+"""The newest run, instead of its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,36 +56,76 @@ class RolledBack(JsonReady):
     """The outcome of `fleet rollback`.
 
     Attributes:
-        moved: The rollback on each target, at least one.
+        moved: The rollback on each target; empty for a model of a run that has no predecessor.
         kept: The other targets, with their unchanged current artifact.
+        dry_run: True if nothing was changed.
     """
 
     repository: str
     model: str
     moved: tuple[Moved, ...]
     kept: Mapping[ArtifactTarget, str] = field(default_factory=dict)
+    dry_run: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the outcome as JSON-ready data, with that of the first target as well."""
-        first = self.moved[0]
-        return {**JsonReady.as_dict(self), "current": first.current, "before": first.before}
+        first = self.moved[0] if self.moved else None
+        current, before = (first.current, first.before) if first else (None, None)
+        return {**JsonReady.as_dict(self), "current": current, "before": before}
+
+    @property
+    def changed(self) -> bool:
+        """True if the current artifact of a target is another one."""
+        return any(each.before != each.current for each in self.moved)
 
     def _named(self, target: ArtifactTarget) -> str:
         return self.model if target == ANY else f"{self.model} on {target}"
 
-    def lines(self) -> Iterator[str]:
-        """Yield the changes, and the time from which clients use them."""
+    def changes(self) -> Iterator[str]:
+        """Yield one line per target."""
         for each in self.moved:
             on = f"{self._named(each.target)} -> {self.repository}{each.current}"
             yield f"{on} (unchanged)" if each.before == each.current else f"{on} (was {each.before})"
         for target, artifact in self.kept.items():
             yield f"{self._named(target)} remains {artifact}, which has no predecessor"
-        if any(each.before != each.current for each in self.moved):
-            yield (
-                f"triton_models.client uses it after {MANIFEST_AGE_S:.0f} s, from the second request "
-                "on; others when they read the manifest again; an instance without it loads it at the first "
-                "request"
-            )
+
+    def lines(self) -> Iterator[str]:
+        """Yield the changes, and the time from which clients use them."""
+        yield from self.changes()
+        yield from _seen(changed=self.changed, dry_run=self.dry_run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRolledBack(JsonReady):
+    """The outcome of `fleet rollback --run`.
+
+    Attributes:
+        left: The models that have moved again since, and were left as they are.
+    """
+
+    repository: str
+    run: str
+    models: tuple[RolledBack, ...]
+    left: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    def lines(self) -> Iterator[str]:
+        """Yield one line per model and target, and the time from which clients use them."""
+        for each in self.models:
+            yield from each.changes()
+        yield from _seen(changed=any(each.changed for each in self.models), dry_run=self.dry_run)
+
+
+def _seen(*, changed: bool, dry_run: bool) -> Iterator[str]:
+    """Yield when clients use what has changed."""
+    if dry_run:
+        yield "Nothing was changed: omit --dry-run to roll back."
+    elif changed:
+        yield (
+            f"triton_models.client uses it after {MANIFEST_AGE_S:.0f} s, from the second request "
+            "on; others when they read the manifest again; an instance without it loads it at the first "
+            "request"
+        )
 
 
 def rollback(
@@ -87,6 +134,7 @@ def rollback(
     repository: str | None,
     to: str | None = None,
     target: ArtifactTarget | None = None,
+    dry_run: bool = False,
     s3: S3Client | None = None,
     by: str | None = None,
 ) -> RolledBack:
@@ -99,7 +147,8 @@ def rollback(
         stored = read(store)
         before = stored.manifest.model(model)
         chosen = _chosen(before, to, target, model=model, where=store.repository.manifest_url)
-        _move(model, chosen, stored, store, by=publisher() if by is None else by)
+        if not dry_run:
+            _move({model: chosen}, stored, store, by=by)
     kept = {each: artifact for each, artifact in before.current.items() if each not in chosen}
     return RolledBack(
         repository=store.url,
@@ -108,39 +157,133 @@ def rollback(
             Moved(target=each, current=artifact, before=before.on(each)) for each, artifact in chosen.items()
         ),
         kept=kept if target is None else {},
+        dry_run=dry_run,
     )
 
 
-def run(arguments: argparse.Namespace) -> RolledBack:
-    """Run `fleet rollback NAME [--to ARTIFACT] [--target TARGET]`."""
+def rollback_run(
+    run: str,
+    *,
+    repository: str | None,
+    leave_moved: bool = False,
+    dry_run: bool = False,
+    s3: S3Client | None = None,
+    by: str | None = None,
+) -> RunRolledBack:
+    """Make current again what was so before a run: for all its models in one write, or for none.
+
+    A run is a promotion, a publication, or all publications of a build job. It has an id, or is "last".
+    Models that have moved again since are an error, unless they are to be left as they are.
+    """
+    with opened(repository, s3) as store:
+        stored, where = read(store), store.repository.manifest_url
+        run = _run_id(run, stored.manifest, where=where)
+        ways = [_way_back(model, record, run, store) for model, record in stored.manifest.models.items()]
+        found = {back.model: (back, again) for back, again in filter(None, ways)}
+        if not any(back.moved for back, _ in found.values()):
+            raise NO_EARLIER_ARTIFACT.error(
+                what=f"the run {run} published {some_of(found)} for the first time",
+                where=where,
+                fix="publish corrected artifacts",
+            )
+        left = [model for model, (back, again) in found.items() if again and back.changed]
+        if not leave_moved:
+            raise_if_any(_changed_meanwhile(each, stored.manifest.model(each), store) for each in left)
+        models = tuple(back for model, (back, _) in found.items() if model not in left)
+        if not dry_run:
+            chosen = {each.model: {one.target: one.current for one in each.moved} for each in models}
+            _move(chosen, stored, store, by=by)
+    return RunRolledBack(repository=store.url, run=run, models=models, left=tuple(left), dry_run=dry_run)
+
+
+def run(arguments: argparse.Namespace) -> RolledBack | RunRolledBack:
+    """Run `fleet rollback (NAME [--to ARTIFACT] [--target TARGET] | --run RUN) [--dry-run]`."""
+    if arguments.of_run is not None:
+        if arguments.to or arguments.target:
+            raise ROLLBACK_OPTIONS.error(
+                what="--run cannot be combined with --to or --target",
+                where="the command line",
+                why="each model of a run has its own earlier artifact",
+                fix="omit them, or give the name of a model instead of --run",
+            )
+        return rollback_run(arguments.of_run, repository=arguments.repository, dry_run=arguments.dry_run)
     return rollback(
         arguments.model,
         repository=arguments.repository,
         to=arguments.to,
         target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
+        dry_run=arguments.dry_run,
     )
 
 
-def _move(
-    model: str, chosen: Mapping[ArtifactTarget, str], stored: StoredManifest, store: Store, *, by: str
-) -> None:
-    before = stored.manifest.model(model)
+def _way_back(model: str, record: ModelRecord, run: str, store: Store) -> tuple[RolledBack, bool] | None:
+    """Return the rollback of a model to what was current before a run, and if it has moved again since.
+
+    None if the run has not moved it.
+    """
+    own = [each.how == "publish" and each.run == run for each in record.history]
+    if not any(own):
+        return None
+    end = len(own) - own[::-1].index(True)
+    first = end - next((n for n, each in enumerate(own[:end][::-1]) if not each), end)
+    before, moved = record.before(first), {each.target for each in record.history[first:end]}
+    # A publication for a wide target replaces the artifacts of narrower ones, which come back as well.
+    targets = {each for each in before.current if any(target.covers(each) for target in moved)}
+    order = sorted(targets | moved, key=lambda each: (-each.width, str(each)))
+    to = {target: artifact for target in order if (artifact := before.on(target))}
+    back = RolledBack(
+        repository=store.url,
+        model=model,
+        moved=tuple(Moved(target=each, current=to[each], before=record.on(each)) for each in to),
+        kept={each: artifact for each, artifact in record.current.items() if each in {*order} - {*to}},
+    )
+    since = [each.target for each in record.history[end:]]
+    again = any(each.covers(target) or target.covers(each) for each in since for target in order)
+    return back, again
+
+
+def _run_id(run: str, manifest: Manifest, *, where: str) -> str:
+    histories = (record.history for record in manifest.models.values())
+    changes = [each for history in histories for each in history if each.how == "publish"]
+    newest = max((each.at for each in changes), default=None)
+    found = {each.run for each in changes if (each.at == newest if run == LAST else each.run == run)}
+    if len(found) == 1:
+        return found.pop()
+    what = f"the newest runs are {', '.join(sorted(found))}" if found else f"unknown run {run!r}"
+    raise UNKNOWN_RUN.error(what=what, where=where, fix="give the id of a run in `fleet history --json`")
+
+
+def _move(chosen: Mapping[str, _Artifacts], stored: StoredManifest, store: Store, *, by: str | None) -> None:
+    """Make artifacts current, of all models in one write."""
+    before, author = stored.manifest, publisher() if by is None else by
 
     def moved(stored: StoredManifest) -> Manifest:
-        record, new = stored.manifest.model(model), stored.manifest
-        if all(record.on(target) == artifact for target, artifact in chosen.items()):
-            return new  # unchanged, or the response of an earlier attempt was lost
+        new = stored.manifest
+        # The others are unchanged, or the response of an earlier attempt was lost.
+        moving = [each for each, to in chosen.items() if any(new.model(each).on(on) != to[on] for on in to)]
         # The artifact to restore is fixed, so that another publication is not undone by accident.
-        if any(record.history_of(target) != before.history_of(target) for target in chosen):
-            raise _changed_meanwhile(model, record, store)
-        for target, artifact in chosen.items():
-            found, recorded = store.sha256(artifact), record.artifacts[artifact].sha256
-            if found != recorded:
-                raise FleetError([store.not_as_recorded(artifact, sha256=recorded, found=found)])
-            new = new.with_rollback(model=model, to=artifact, target=target, at=stored.at, by=by)
+        raise_if_any(
+            _changed_meanwhile(each, new.model(each), store)
+            for each in moving
+            if any(new.model(each).history_of(on) != before.model(each).history_of(on) for on in chosen[each])
+        )
+        _check_objects({name: new.model(each) for each in moving for name in chosen[each].values()}, store)
+        for model in moving:
+            for target, artifact in chosen[model].items():
+                new = new.with_rollback(model=model, to=artifact, target=target, at=stored.at, by=author)
         return new
 
     update(moved, store, stored=stored)
+
+
+def _check_objects(records: Mapping[str, ModelRecord], store: Store) -> None:
+    """Check that artifacts are as the records of their models say."""
+    found = in_parallel(store.sha256, records)
+    raise_if_any(
+        store.not_as_recorded(name, sha256=record.artifacts[name].sha256, found=sha256)
+        for (name, record), sha256 in zip(records.items(), found, strict=True)
+        if sha256 != record.artifacts[name].sha256
+    )
 
 
 def _chosen(
@@ -183,9 +326,9 @@ def _chosen_by_name(
     )
 
 
-def _changed_meanwhile(model: str, record: ModelRecord, store: Store) -> FleetError:
+def _changed_meanwhile(model: str, record: ModelRecord, store: Store) -> Problem:
     last = record.history[-1] if record.history else None
-    return CHANGED_MEANWHILE.error(
+    return CHANGED_MEANWHILE.problem(
         what=f"{model!r} was changed meanwhile to {', '.join(record.current.values())}",
         where=store.repository.manifest_url,
         why=f"{last.by} changed it: {last.how}" if last else "another publisher changed it",

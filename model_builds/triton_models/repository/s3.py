@@ -28,6 +28,9 @@ CONTENDED = Check(id="contended", source=FROM_ARGUMENTS)
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
 THREADS = 16
 
+BUILD_AUTHOR = "CodeBuild "
+"""The beginning of an author that is a build job; its id follows."""
+
 # Attempts of a request that S3 throttles or does not answer. AWS_MAX_ATTEMPTS overrides it.
 _ATTEMPTS = 8
 
@@ -93,7 +96,7 @@ def publisher() -> str:
     """Return the author for the manifest: the build of a build job, otherwise the local user."""
     build = os.environ.get("CODEBUILD_BUILD_ID")
     if build:
-        return f"CodeBuild {build}"
+        return f"{BUILD_AUTHOR}{build}"
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a container's user may have no name
