@@ -43,6 +43,7 @@ class Instance:
     ends: list[float] = field(default_factory=list)  # of the requests in progress
     # Of each request in progress: its model, its beginning, and its end, or its turn before it has begun.
     running: dict[object, tuple[int, float, Any]] = field(default_factory=dict)
+    held_until: dict[object, tuple[float, float]] = field(default_factory=dict)  # since, and until
 
 
 class Twin:
@@ -146,11 +147,17 @@ class Twin:
             return
         del on.running[key]
         on.held[model].users -= 1
-        self.answers.append((since, self.now))
+        self.answers.append((since, max(self.now, on.held_until.pop(key, (0.0, 0.0))[1])))
         yield self.world.timeout(0)  # others end at the same moment
         if on.watched and on.ends and self.now >= on.ends[0]:
             on.watched = False
             self.pump(on)
+
+    def hold(self, on: Instance, seconds: float) -> None:
+        for key in on.running if self.e.holds else ():
+            since, until = on.held_until.get(key, (self.now, 0.0))
+            if since == self.now:
+                on.held_until[key] = since, max(until, self.now + seconds)
 
     def acquire(self, on: Instance, model: int) -> Iterator[Any]:
         on.wanted += 1
@@ -179,6 +186,7 @@ class Twin:
             self.pump(on)
         if fits:
             return
+        self.hold(on, self.e.refused_after * self.m.load_s[model])
         yield self.world.timeout(self.e.refused_after * self.m.load_s[model])
         if not on.dead:
             on.queue.append((model, None))
@@ -205,6 +213,7 @@ class Twin:
                 on.memory += self.m.memory[victim]
                 on.leaving[victim], on.trying = self.world.event(), True
                 self.events.append((self.now, "unload", on.number, victim))
+                self.hold(on, self.e.unload_s)
                 self.world.process(self.unload(on, victim))
                 return
             ends = [
@@ -240,6 +249,7 @@ class Twin:
             self.pump(on)
         on.leaving.pop(victim).succeed()
         if not fits:
+            self.hold(on, self.e.refused_after * self.m.load_s[model])
             yield self.world.timeout(self.e.refused_after * self.m.load_s[model])
             if not on.dead:
                 on.trying = False
@@ -251,6 +261,7 @@ class Twin:
         on.loads += 1
         on.memory -= self.m.memory[model]
         self.events.append((self.now, "load", on.number, model))
+        self.hold(on, seconds)
         self.world.process(self.load(on, model, seconds))
 
     def load(self, on: Instance, model: int, seconds: float) -> Iterator[Any]:

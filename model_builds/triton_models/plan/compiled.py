@@ -42,8 +42,9 @@ MEMORY, DISK = range(2)
 UNTIL, ASSIGNED = range(2)
 """The fields of a GPU: the moment until which it is busy, and the seconds of all requests that it got."""
 
-DONE, SINCE, MODEL = range(3)
-"""The fields of a request in progress."""
+DONE, SINCE, MODEL, ANSWER, HELD = range(5)
+"""The fields of a request in progress: the moment until which it keeps its GPU busy, its arrival, its model,
+the moment of its answer, and that of the first loads or unloads that hold it, or -1."""
 
 NEEDS_MEMORY, NEEDS_DISK, FETCH_S, LOAD_S, BUSY_S, PINNED = range(6)
 """The fields of a model."""
@@ -55,7 +56,7 @@ FREE, ANSWERED, FULL, PLANNED, NOTED, LOADED_MODELS, UNLOADED_MODELS, REFUSED = 
 """Numbers: the first free place for a request that waits; answers and events in the log; 1 without room for
 more requests; planned moments; and loads, unloads, and requests that were refused."""
 
-MANY, LOADS_AT_ONCE, FIRST_LOAD_S, UNLOAD_S, OVERHEAD_S, STALLS, REFUSED_AFTER = range(7)
+MANY, LOADS_AT_ONCE, FIRST_LOAD_S, UNLOAD_S, OVERHEAD_S, STALLS, REFUSED_AFTER, HOLDS = range(8)
 """The fields of the setting, as in `simulation.Endpoint`."""
 
 BUCKETS_PER_OCTAVE, OCTAVES, SMALLEST_S = 64, 40, 2.0**-20
@@ -179,6 +180,8 @@ def _serve(
         progress[slot, best, place, DONE] = done
         progress[slot, best, place, SINCE] = since
         progress[slot, best, place, MODEL] = model
+        progress[slot, best, place, ANSWER] = done
+        progress[slot, best, place, HELD] = -1
         ring[slot, best, 1] += 1
     times[0, _bucket(done - since + setting[OVERHEAD_S])] += 1
     if number[ANSWERED] < len(log):
@@ -275,6 +278,32 @@ def _note(a: Arrays, at: float, slot: int, model: int) -> None:
 
 
 @_compiled
+def _hold(a: Arrays, slot: int, now: float, until: float) -> None:
+    """Let the answers to requests in progress wait for a load or an unload, which takes their thread."""
+    if not a.setting[HOLDS]:
+        return
+    for each in range(a.ring.shape[1]):
+        for place in range(a.ring[slot, each, 1]):
+            entry = a.progress[slot, each, (a.ring[slot, each, 0] + place) & (ROOM - 1)]
+            if entry[DONE] > now and (entry[HELD] < 0 or entry[HELD] == now):
+                entry[HELD] = now
+                if until > entry[ANSWER]:
+                    _answer(a, entry[SINCE], entry[ANSWER], until)
+                    entry[ANSWER] = until
+
+
+@_compiled
+def _answer(a: Arrays, since: float, was: float, at: float) -> None:
+    """Let an answer come at another moment; not at all if that is NaN."""
+    a.times[0, _bucket(was - since + a.setting[OVERHEAD_S])] -= 1
+    if not math.isnan(at):
+        a.times[0, _bucket(at - since + a.setting[OVERHEAD_S])] += 1
+    for entry in range(a.number[ANSWERED]):
+        if a.log[entry, 0] == since and a.log[entry, 1] == was:
+            a.log[entry, 1] = at
+
+
+@_compiled
 def _queue(a: Arrays, slot: int, model: int, status: int, now: float) -> None:
     """Let a load wait for its turn."""
     numbers = a.slot[:, slot]
@@ -300,6 +329,7 @@ def _plan_refusal(a: Arrays, slot: int, model: int, now: float) -> None:
     if a.pair[slot, model, STATUS] != REFUSED_ONCE:
         a.pair[slot, model, STATUS] = FETCHING
     refused = now + a.setting[REFUSED_AFTER] * a.model[LOAD_S, model]
+    _hold(a, slot, now, refused)
     _plan(a.planned, a.number, refused, slot, a.slot[AGE, slot], _REFUSED + model)
 
 
@@ -357,6 +387,7 @@ def _begin_load(a: Arrays, slot: int, model: int, now: float) -> None:
     numbers[LOADED_ONCE] = 1
     a.number[LOADED_MODELS] += 1
     _note(a, now, slot, model)
+    _hold(a, slot, now, now + seconds)
     _plan(a.planned, a.number, now + seconds, slot, numbers[AGE], model)
 
 
@@ -420,6 +451,7 @@ def _unload_oldest(a: Arrays, slot: int, now: float) -> bool:
             a.slot[MAKES_ROOM, slot] = 1
             a.number[UNLOADED_MODELS] += 1
             done = now + a.setting[UNLOAD_S]
+            _hold(a, slot, now, done)
             if a.setting[STALLS]:
                 for each in range(a.gpu.shape[1]):
                     until = max(now, a.gpu[slot, each, UNTIL])
@@ -659,7 +691,4 @@ def draw_requests(
 @_compiled
 def take_back(a: Arrays, since: float, done: float) -> None:
     """Forget an answer that did not come."""
-    a.times[0, _bucket(done - since + a.setting[OVERHEAD_S])] -= 1
-    for entry in range(a.number[ANSWERED]):
-        if a.log[entry, 0] == since and a.log[entry, 1] == done:
-            a.log[entry, 1] = math.nan
+    _answer(a, since, done, math.nan)

@@ -97,6 +97,7 @@ class Assumed:
     loads_at_once: int = REQUEST_THREADS
     unload_s: float = _UNLOAD_S
     stalls: bool = False
+    holds: bool = True
     starts: float = 1.0  # the time of a start, as a multiple
 
 
@@ -423,6 +424,7 @@ class Planner:
             unload_s=assumed.unload_s,
             loads_at_once=assumed.loads_at_once,
             stalls=assumed.stalls,
+            holds=assumed.holds,
             many=assumed.many,
             first_s=first_s,
             last_s=last_s,
@@ -449,6 +451,7 @@ class Planner:
             ("cold-start-figures", {"shortest": Assumed(times=LEAST), "longest": Assumed(times=MOST)}),
             ("routing-to-loaded", {"any instance": Assumed(many=0), "never another": Assumed(many=1 << 30)}),
             ("loads at a time", {"1": Assumed(loads_at_once=1)}),
+            ("loads-hold-answers", {"not held": Assumed(holds=False)}),
         ]
         if unloads:
             doubted += [

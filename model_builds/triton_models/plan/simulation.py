@@ -94,6 +94,7 @@ class Endpoint:
         loads_at_once: On an instance.
         refused_after: The share of a load after which the server refuses a model for lack of memory.
         stalls: Whether an unload stops all answers of its instance, as Triton's does since 25.12.
+        holds: Whether the requests in progress get their answers after a load or an unload that begins.
         many: See `policy.choose`.
         first_s: From a change to the first new instance.
         last_s: From a change to the last new instance.
@@ -112,6 +113,7 @@ class Endpoint:
     unload_s: float
     loads_at_once: int
     stalls: bool = False
+    holds: bool = True
     refused_after: float = 0.5
     many: int = policy.MANY
     first_s: float
@@ -305,9 +307,9 @@ class Simulation:
         a, found = self.arrays, list[tuple[int, float]]()
         for gpu, (first, count) in enumerate(a.ring[on.slot].tolist()):
             for place in range(first, first + count):
-                done, since, model = a.progress[on.slot, gpu, place % ROOM].tolist()
+                done, since, model, answer, _ = a.progress[on.slot, gpu, place % ROOM].tolist()
                 if done > now:
-                    compiled.take_back(a, since, done)
+                    compiled.take_back(a, since, answer)
                     found.append((int(model), since))
             a.gpu[on.slot, gpu, ASSIGNED] -= max(0.0, a.gpu[on.slot, gpu, UNTIL] - now)
             a.gpu[on.slot, gpu, UNTIL] = now
@@ -407,7 +409,10 @@ def _arrays(endpoint: Endpoint, models: Models, *, slots: int, logged: int) -> A
     waiting[:, 1] = np.arange(1, _WAITING_ROOM + 1)
     return Arrays(
         setting=np.array(
-            [e.many, e.loads_at_once, e.first_load_s, e.unload_s, e.overhead_s, e.stalls, e.refused_after],
+            [
+                *(e.many, e.loads_at_once, e.first_load_s, e.unload_s, e.overhead_s),
+                *(e.stalls, e.refused_after, e.holds),
+            ],
             float,
         ),
         model=np.array([m.memory, m.disk, m.fetch_s, m.load_s, m.busy_s, m.pinned], float),
@@ -417,7 +422,7 @@ def _arrays(endpoint: Endpoint, models: Models, *, slots: int, logged: int) -> A
         slot=np.zeros((11, slots), np.int64),
         free=np.zeros((slots, 2)),
         gpu=np.zeros((slots, gpus, 2)),
-        progress=np.zeros((slots, gpus, ROOM + 8, 3)),
+        progress=np.zeros((slots, gpus, ROOM + 8, 5)),
         ring=np.zeros((slots, gpus, 2), np.int64),
         queue=np.zeros((slots, count), np.int32),
         waiting=waiting,
