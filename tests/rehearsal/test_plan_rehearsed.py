@@ -276,3 +276,6 @@ def test_as_many_requests_wait_as_in_a_rehearsal(name: str, aws: MotoAws, tmp_pa
     assert waiting == pytest.approx(seen.waiting, abs=0.02 if LONG else 0.06)
     if LONG:
         assert times.mean() == pytest.approx(seen.took.mean(), rel=0.3)
+        if not seen.unload_s:  # otherwise, p99 is another one in each run: two loads that wait for each other
+            p99, planned = np.percentile(seen.took, 99), np.percentile(times, 99)
+            assert planned == pytest.approx(p99, rel=0.15)

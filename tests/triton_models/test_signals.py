@@ -68,11 +68,21 @@ def process(store: Store, now: Now) -> Iterator[Callable[[], Recorder]]:
 
 
 def ask(
-    recorder: Recorder, model: str = "m", *, times: int = 1, error: str = "", seconds: float = 0.1
+    recorder: Recorder,
+    model: str = "m",
+    *,
+    endpoint: str = "e",
+    times: int = 1,
+    error: str = "",
+    seconds: float = 0.1,
 ) -> None:
     for _ in range(times):
         recorder.record(
-            endpoint="e", artifact=(model, f"{model}-1.tar.gz"), seconds=seconds, error=error, waited_s=None
+            endpoint=endpoint,
+            artifact=(model, f"{model}-1.tar.gz"),
+            seconds=seconds,
+            error=error,
+            waited_s=None,
         )
 
 
@@ -414,43 +424,40 @@ def test_the_top_of_an_endpoint_without_signals_is_one_error(
 
 
 @pytest.fixture
-def hosted(aws: str, store: Store, environment: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def hosted(aws: str, store: Store, environment: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """An endpoint of two instances, for commands in a folder of their own."""
     environment.chdir(tmp_path)
+    name = store.repository.bucket  # no other test has it
     with own_endpoints(aws) as sagemaker:
-        endpoint(sagemaker, store.url, name="e", image="i", instance_type="ml.g4dn.xlarge", count=2)
-        yield
+        endpoint(sagemaker, store.url, name=name, image="i", instance_type="ml.g4dn.xlarge", count=2)
+        yield name
 
 
-@pytest.mark.usefixtures("hosted")
 def test_the_price_of_a_month_is_divided_among_tenants(
-    store: Store, capsys: pytest.CaptureFixture[str], now: Now
+    store: Store, hosted: str, capsys: pytest.CaptureFixture[str], now: Now
 ) -> None:
     recorder = Recorder(store, now=now)
-    ask(recorder, "a", times=30, seconds=600)
-    ask(recorder, "b", times=10, seconds=600)
-    ask(recorder, "c", times=10, seconds=600)
+    for model, times in (("a", 30), ("b", 10), ("c", 10)):
+        ask(recorder, model, endpoint=hosted, times=times, seconds=600)
     recorder.close()
     Path("tenants.csv").write_text("model,tenant\na,Orders\nb,Search\nc,Search\n")
-    arguments = ["costs", "--signals", store.url, "--endpoint", "e", "--month", "2026-11"]
+    arguments = ["costs", "--signals", store.url, "--endpoint", hosted, "--month", "2026-11"]
     found = said(capsys, *arguments, "--tenants", "tenants.csv", "--bill", "2000")
     of_price = said(capsys, *arguments)
     assert cli.main(arguments) == 0
     costs = {each["name"]: each["usd"] for each in found["costs"]}
     assert costs["Orders"] == pytest.approx(1.5 * costs["Search"])
     assert sum(costs.values()) + found["idle_usd"] == pytest.approx(2000)
-    hours = of_price["seconds"] / 3600
-    assert of_price["usd"] == pytest.approx(2 * 0.7364 * hours)
+    assert of_price["usd"] == pytest.approx(2 * 0.7364 * of_price["seconds"] / 3600)
     assert "(idle)" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("hosted")
 @pytest.mark.parametrize("given", [["--month", "2999-01"], ["--tenants", "tenants.csv"]])
 def test_a_month_to_come_or_a_file_without_tenants_is_one_error(
-    given: list[str], store: Store, capsys: pytest.CaptureFixture[str]
+    given: list[str], store: Store, hosted: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("tenants.csv").write_text("name,owner\n")
-    found = said(capsys, "costs", "--signals", store.url, "--endpoint", "e", *given)
+    found = said(capsys, "costs", "--signals", store.url, "--endpoint", hosted, *given)
     assert [each["rule"] for each in found["error"]] == ["costs"]
 
 
