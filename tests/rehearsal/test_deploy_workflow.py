@@ -100,7 +100,7 @@ class GitHub:
             return text
         kind, *rest = found[1].split(".")
         if kind == "vars":
-            return self.variables[job["environment"]][rest[0]]
+            return self.variables[job["environment"]].get(rest[0], "")  # as GitHub does without a variable
         assert (kind, rest[1]) == ("needs", "outputs")
         needed = yaml.safe_load(WORKFLOW.read_text())["jobs"][rest[0]]
         return self._value(needed["outputs"][rest[2]], needed)
