@@ -326,8 +326,8 @@ def test_the_least_recently_used_model_goes_on_every_request() -> None:
 
 
 # Invocations of 1,350 functions in 1,440 minutes, at most five in each: a sample of Azure Functions 2019 by
-# vhive-serverless/invitro, data/traces/1350_inv.csv. Data of Azure/AzurePublicDataset, CC-BY 4.0. The cap is not
-# stated with the figures below: of none and 1 to 5, it is the one with which they agree.
+# vhive-serverless/invitro, data/traces/1350_inv.csv. Data of Azure/AzurePublicDataset, CC-BY 4.0.
+# The cap is not stated with the figures below: of none and 1 to 5, it is the one with which they agree.
 AZURE = Path(__file__).with_name("azure_functions_2019.csv.xz")
 
 
