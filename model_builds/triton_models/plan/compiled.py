@@ -288,12 +288,12 @@ def _hold(a: Arrays, slot: int, now: float, until: float) -> None:
             if entry[DONE] > now and (entry[HELD] < 0 or entry[HELD] == now):
                 entry[HELD] = now
                 if until > entry[ANSWER]:
-                    _answer(a, entry[SINCE], entry[ANSWER], until)
+                    answer_at(a, entry[SINCE], entry[ANSWER], until)
                     entry[ANSWER] = until
 
 
 @_compiled
-def _answer(a: Arrays, since: float, was: float, at: float) -> None:
+def answer_at(a: Arrays, since: float, was: float, at: float) -> None:
     """Let an answer come at another moment; not at all if that is NaN."""
     a.times[0, _bucket(was - since + a.setting[OVERHEAD_S])] -= 1
     if not math.isnan(at):
@@ -686,9 +686,3 @@ def draw_requests(
         number = chance.random() * len(keep)
         column = min(int(number), len(keep) - 1)
         model[each] = column if number - column < keep[column] else other[column]
-
-
-@_compiled
-def take_back(a: Arrays, since: float, done: float) -> None:
-    """Forget an answer that did not come."""
-    _answer(a, since, done, math.nan)

@@ -309,7 +309,7 @@ class Simulation:
             for place in range(first, first + count):
                 done, since, model, answer, _ = a.progress[on.slot, gpu, place % ROOM].tolist()
                 if done > now:
-                    compiled.take_back(a, since, answer)
+                    compiled.answer_at(a, since, answer, math.nan)
                     found.append((int(model), since))
             a.gpu[on.slot, gpu, ASSIGNED] -= max(0.0, a.gpu[on.slot, gpu, UNTIL] - now)
             a.gpu[on.slot, gpu, UNTIL] = now

@@ -209,8 +209,8 @@ class Manifest:
         Raises:
             FleetError: As `target_model`.
         """
-        current = self.target_model(name, target)
-        return self.model(name).chosen(target, part) or current
+        current, record = self.target_model(name, target), self.model(name)
+        return current if record.candidate is None else record.chosen(target, part) or current
 
     def knows(self, name: str, target: ArtifactTarget | None) -> bool:
         """Return whether `target_model` finds an artifact."""

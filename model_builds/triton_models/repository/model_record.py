@@ -103,6 +103,10 @@ class Publication:
         return self.record.targets if self.target is None else (self.target,)
 
 
+_Step = Literal["share", "promoted", "returned"]
+_STEPS: Mapping[str, _Step] = {"share": "share", "promoted": "promoted", "returned": "returned"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
     """A step in the roll-out of a candidate: it gets a share of the requests, or it ended.
@@ -114,15 +118,12 @@ class Rollout:
     """
 
     artifact: str
-    how: Literal["share", "promoted", "returned"]
+    how: _Step
     share: int
     at: datetime
     by: str
     why: str = ""
 
-
-_Step = Literal["share", "promoted", "returned"]
-_STEPS: Mapping[str, _Step] = {"share": "share", "promoted": "promoted", "returned": "returned"}
 
 PARTS = 10_000
 """All requests, in the parts of `Rollout.share`."""

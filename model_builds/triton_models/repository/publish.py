@@ -146,7 +146,7 @@ def parts_of(share: float) -> int:
     """Return a share of the requests in parts of `PARTS`.
 
     Raises:
-        FleetError: It is none of them, or all.
+        FleetError: It is no request at all, or each of them.
     """
     parts = round(share * PARTS)
     if 0 < parts < PARTS:

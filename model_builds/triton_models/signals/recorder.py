@@ -116,7 +116,8 @@ class Recorder:
     def _run(self) -> None:
         while not self._closed:
             with self._wake:
-                self._wake.wait(MINUTE_S - self._now() % MINUTE_S + 0.1)
+                if not self._closed:  # `close` may have come since
+                    self._wake.wait(MINUTE_S - self._now() % MINUTE_S + 0.1)
             self.write()
         with self._lock:
             self._turn(self._minute + MINUTE_S)

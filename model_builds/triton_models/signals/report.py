@@ -47,7 +47,7 @@ class Period:
 
     @classmethod
     def of_name(cls, name: str) -> Period | None:
-        """Return the period of an object's name; None if it is none."""
+        """Return the period of an object's name; None for other names."""
         found = _NAME.fullmatch(name)
         if found is None:
             return None

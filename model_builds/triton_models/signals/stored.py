@@ -32,7 +32,7 @@ class Signals:
         until: The second after the last one.
         processes: The processes that counted anything.
         lost: The requests that processes counted and could not write.
-        missing: The minutes that were counted and are missing.
+        missing: The minutes that were counted and are not there. Those that were dropped are among them.
         ended: The processes that ended without writing their last minute.
         fast: The processes whose clock is ahead of that of S3, with the seconds.
         damaged: The objects that cannot be read.
@@ -58,7 +58,7 @@ class Signals:
         if self.lost:
             yield f"{self.lost:,} requests were counted and could not be written."
         if self.missing:
-            yield f"{self.missing:,} minutes of processes are missing: their objects were deleted."
+            yield f"{self.missing:,} minutes of processes are missing: not written, or deleted since."
         if self.ended:
             yield f"{self.ended:,} processes ended at once: up to a minute of each is missing."
         for process, seconds in self.fast.items():
@@ -77,7 +77,7 @@ class _Object:
 def read(store: Store, endpoint: str, *, since: float, until: float | None = None) -> Signals:
     """Read the signals of an endpoint.
 
-    Of each process, a whole hour is read as one object where there is one, and other minutes one by one.
+    Of each process, an hour is read as one object where there is one, and other minutes one by one.
 
     Raises:
         FleetError: S3 does not answer, or refuses.
@@ -136,7 +136,7 @@ def _under(store: Store, prefix: str) -> Iterator[Any]:
 
 
 def _chosen(listed: Sequence[_Object], since: float, until: float) -> Iterator[_Object]:
-    """Yield the hours that are in the time as a whole, and the minutes that are in no such hour."""
+    """Yield the hours that lie within the time, and the minutes that are in no such hour."""
     periods = [each.period for each in listed]
     hours = {
         (each.process, each.start)
