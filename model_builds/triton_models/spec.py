@@ -17,7 +17,7 @@ from triton_models.declare.backends import (
     TensorFlow,
     TensorRt,
 )
-from triton_models.declare.declaration import Example, ModelDefinition, Tensors
+from triton_models.declare.declaration import Example, ModelDefinition, Tensors, Trial
 from triton_models.declare.environments import PackedEnvironment, Wheels
 from triton_models.declare.families import Family, Member
 from triton_models.declare.job import BuildJob
@@ -93,6 +93,7 @@ __all__ = [
     "TensorFlowGraph",
     "TensorRt",
     "Tensors",
+    "Trial",
     "WarmUp",
     "Weights",
     "Wheels",

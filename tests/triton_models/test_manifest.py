@@ -15,7 +15,14 @@ from tests.triton_models.publishing_aws import file_name, record_of
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.check.estimate import estimated
 from triton_models.repository.history import Artifacts, published
-from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord, Publication, Repository
+from triton_models.repository.manifest import (
+    ArtifactRecord,
+    Manifest,
+    ModelRecord,
+    Publication,
+    Repository,
+    Share,
+)
 from triton_models.repository.model_record import ARTIFACT_NAME
 from triton_models.repository.prune import expendable
 
@@ -241,9 +248,9 @@ def _document() -> dict[str, Any]:
         model = name.partition("-")[0]
         wanted = [Publication(model=model, artifact=name, record=record_of(name, **more), target=target)]
         manifest = manifest.with_published(wanted, at=NOON, by="ann")
-    wanted = [Publication(model="bad", artifact=OLDER, record=manifest.models["bad"].artifacts[OLDER])]
-    for share in (500, 900):
-        manifest = manifest.with_candidates(wanted, share=share, at=NOON, by="ann")
+    wanted = Publication(model="bad", artifact=OLDER, record=manifest.models["bad"].artifacts[OLDER])
+    for share, more in ((500, {}), (900, {"how": "shadow", "tolerance": 0.5})):
+        manifest = manifest.with_candidate(wanted, share=Share(parts=share, **more), at=NOON, by="ann")
         if share == 500:
             manifest = manifest.with_rollout_ended("bad", promoted=False, at=NOON, by="ann", why="slow")
     document: dict[str, Any] = json.loads(manifest.to_json())

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -24,8 +24,9 @@ from tests.triton_models.scripted_server import ROW, World, reply
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.cli import main as cli
+from triton_models.declare.declaration import Trial
 from triton_models.repository.history import published
-from triton_models.repository.manifest import Manifest, ModelRecord, Publication, Repository
+from triton_models.repository.manifest import Manifest, ModelRecord, Publication, Repository, Share
 from triton_models.repository.objects import Store
 from triton_models.repository.prune import prune
 from triton_models.repository.publish import publish
@@ -51,21 +52,25 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def with_candidate(*, share: int = 2000, **build: Any) -> Manifest:
+def with_candidate(*, share: int = 2000, how: Literal["share", "shadow"] = "share", **build: Any) -> Manifest:
     manifest = Manifest()
     wanted = [
         Publication(model="m", artifact=name, record=record_of(name, build=build))
         for name in (CURRENT, CANDIDATE)
     ]
     manifest = manifest.with_published(wanted[:1], at=NOON, by="ann")
-    return manifest.with_candidates(wanted[1:], share=share, at=NOON, by="ann")
+    return manifest.with_candidate(wanted[1], share=Share(how=how, parts=share), at=NOON, by="ann")
+
+
+def trial(share: float, **given: Any) -> dict[str, Trial]:
+    return {"minilm": Trial(share=share, **given)}
 
 
 def test_a_candidate_is_published_next_to_the_current_version(
     repository: str, s3: Any, versions: list[Artifact]
 ) -> None:
     before = minilm(repository, s3)
-    publish([versions[1]], repository=repository, s3=s3, share=0.05, by="ann")
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.05), by="ann")
     now = minilm(repository, s3)
     assert (now.current, now.history) == (before.current, before.history)
     assert now.candidate is not None
@@ -83,27 +88,31 @@ def test_a_share_of_nothing_or_of_all_is_refused(
     repository: str, s3: Any, versions: list[Artifact], share: float
 ) -> None:
     with reported("candidate"):
-        publish([versions[1]], repository=repository, s3=s3, share=share)
+        publish([versions[1]], repository=repository, s3=s3, trials=trial(share))
     assert minilm(repository, s3).candidate is None
 
 
-def test_a_second_candidate_and_the_current_version_are_refused(
-    repository: str, s3: Any, versions: list[Artifact]
-) -> None:
-    publish([versions[1]], repository=repository, s3=s3, share=0.1)
-    for other, rules in ((versions[2], ["candidate"]), (versions[0], ["candidate", "candidate"])):
-        with reported(*rules):
-            publish([other], repository=repository, s3=s3, share=0.1)
+def test_a_second_candidate_is_refused(repository: str, s3: Any, versions: list[Artifact]) -> None:
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.1))
+    with reported("candidate"):
+        publish([versions[2]], repository=repository, s3=s3, trials=trial(0.1))
     assert versions[2].name not in objects(repository, s3)
-    publish([versions[1]], repository=repository, s3=s3, share=0.2)
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.2))
     candidate = minilm(repository, s3).candidate
     assert candidate is not None
     assert candidate.share == 2000
 
 
-def test_a_model_without_a_current_version_gets_no_candidate(s3: Any, versions: list[Artifact]) -> None:
-    with reported("candidate"):
-        publish([versions[1]], repository=repository_of([], s3), s3=s3, share=0.1)
+def test_a_first_version_becomes_current_and_the_current_one_stays_so(
+    s3: Any, versions: list[Artifact]
+) -> None:
+    repository = repository_of([], s3)
+    for _ in range(2):
+        published = publish(versions[:1], repository=repository, s3=s3, trials=trial(0.1))
+        assert published.candidates == ()
+        now = minilm(repository, s3)
+        assert (set(now.current.values()), now.rollouts) == ({versions[0].name}, ())
+    assert published.unchanged == ("minilm",)
 
 
 def test_a_candidate_with_other_inputs_is_refused(repository: str, s3: Any, versions: list[Artifact]) -> None:
@@ -113,8 +122,31 @@ def test_a_candidate_with_other_inputs_is_refused(repository: str, s3: Any, vers
     ]
     publish(signed[:1], repository=repository, s3=s3)
     with reported("candidate") as problems:
-        publish(signed[1:], repository=repository, s3=s3, share=0.1)
+        publish(signed[1:], repository=repository, s3=s3, trials=trial(0.1))
     assert "FP16" in problems[0].what
+
+
+def test_a_shadow_has_the_tolerance_of_its_declaration_or_one_that_is_given(
+    repository: str, s3: Any, versions: list[Artifact]
+) -> None:
+    unknown, known = versions[1], replace(versions[1], build={**versions[1].build, "tolerance": 0.25})
+    with reported("candidate"):
+        publish([unknown], repository=repository, s3=s3, trials=trial(0.1, shadow=True))
+    for artifact, given, tolerance in ((known, {}, 0.25), (known, {"tolerance": 0.5}, 0.5)):
+        publish([artifact], repository=repository, s3=s3, trials=trial(1.0, shadow=True, **given))
+        step = minilm(repository, s3).candidate
+        assert step is not None
+        assert (step.how, step.share, step.tolerance) == ("shadow", 10_000, tolerance)
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, float("nan"), float("inf")])
+def test_a_tolerance_that_is_none_is_refused(
+    repository: str, s3: Any, versions: list[Artifact], tolerance: float
+) -> None:
+    with reported("candidate"):
+        publish(
+            [versions[1]], repository=repository, s3=s3, trials=trial(0.1, shadow=True, tolerance=tolerance)
+        )
 
 
 def asked_of(world: World, *, calls: int, **given: Any) -> Counter[str]:
@@ -154,7 +186,7 @@ def test_a_candidate_is_promoted(
     environment: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    publish([versions[1]], repository=repository, s3=s3, share=0.05)
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.05))
     found = said(capsys, "rollout", "minilm", "--promote", "--repository", repository)
     assert (found["candidate"], found["state"]) == (versions[1].name, "promoted")
     now = minilm(repository, s3)
@@ -171,7 +203,7 @@ def test_a_candidate_is_taken_back_and_its_share_is_changed(
     environment: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    publish([versions[1]], repository=repository, s3=s3, share=0.05)
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.05))
     where = ("--repository", repository)
     assert said(capsys, "rollout", "minilm", "--share", "20%", *where)["share"] == 0.2
     assert said(capsys, "rollout", "minilm", *where)["state"] == "share"
@@ -201,7 +233,7 @@ def test_a_watch_without_signals_is_one_error(
 def test_a_publication_ends_the_roll_out(
     repository: str, s3: Any, versions: list[Artifact], number: int, how: str
 ) -> None:
-    publish([versions[1]], repository=repository, s3=s3, share=0.05)
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.05))
     publish([versions[number]], repository=repository, s3=s3)
     now = minilm(repository, s3)
     assert now.candidate is None
@@ -212,7 +244,7 @@ def test_a_publication_ends_the_roll_out(
 def test_a_candidate_is_kept_until_it_was_taken_back_for_long(
     repository: str, aws: str, s3: Any, versions: list[Artifact], environment: pytest.MonkeyPatch
 ) -> None:
-    publish([versions[1]], repository=repository, s3=s3, share=0.05)
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.05))
     with own_endpoints(aws) as sagemaker:
 
         def pruned(**given: Any) -> list[str]:
@@ -234,7 +266,7 @@ def test_a_lost_answer_ends_a_roll_out_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     s3 = client(proxy.url)
-    publish([versions[1]], repository=repository, s3=s3, share=0.05)
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.05))
     environment.setenv("AWS_ENDPOINT_URL", proxy.url)
     proxy.expect({3: "lost"})
     found = said(capsys, "rollout", "minilm", "--promote", "--repository", repository)
@@ -252,7 +284,7 @@ def test_a_watch_promotes_a_good_candidate_and_takes_a_bad_one_back(
     repository: str, s3: Any, versions: list[Artifact], asked: tuple[int, int], ends: tuple[str, int]
 ) -> None:
     requests, errors = asked
-    publish([versions[1]], repository=repository, s3=s3, share=0.5)
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.5))
     store, minutes = Store(Repository.parse(repository), s3), [0.0]
     step = minilm(repository, s3).candidate
     assert step is not None

@@ -39,6 +39,9 @@ ANSWER = "answer"
 MAX_BATCH_SIZE = "max_batch_size"
 """The key of build.json with the most rows of a request; 0 if the model has no batches."""
 
+TOLERANCE = "tolerance"
+"""The key of build.json with the largest difference from the reference that its verification allows."""
+
 ARCHIVE_SUFFIX = ".tar.gz"
 
 REFUSED_FILE = ".refused.json"

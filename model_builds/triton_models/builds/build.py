@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.layout import ANSWER, AUTO_COMPLETE, BUILD_FILE, MAX_BATCH_SIZE, REQUEST
+from triton_models.artifact.layout import (
+    ANSWER,
+    AUTO_COMPLETE,
+    BUILD_FILE,
+    MAX_BATCH_SIZE,
+    REQUEST,
+    TOLERANCE,
+)
 from triton_models.artifact.networks import AOTI_FILE, AOTI_PLATFORM
 from triton_models.artifact.pbtxt import (
     CONFIG_FILE,
@@ -228,6 +235,7 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
         signature[REQUEST], signature[ANSWER] = request_of(config), answer_of(config)
         signature[MAX_BATCH_SIZE] = config.max_batch_size
     added = sorted(declaration.custom_image_adds)
+    allowed = declaration.allowed_of(job.precisions)
     return {
         "model": declaration.name,
         "description": declaration.description,
@@ -243,6 +251,7 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),
         **({CUSTOM_IMAGE_ADDS: added} if added else {}),
         **({AUTO_COMPLETE: True} if declaration.auto_complete else {}),
+        **({TOLERANCE: allowed} if allowed is not None else {}),
     }
 
 

@@ -38,14 +38,28 @@ def publish(parser: argparse.ArgumentParser) -> None:
         help="make them current for this target only, such as sm86-trt10.13.3 (default: all that they run "
         "on)",
     )
-    parser.add_argument(
+    trial = parser.add_mutually_exclusive_group()
+    trial.add_argument(
         "--share",
         type=share,
         metavar="SHARE",
         help="give them a share of their models' requests instead, such as 5%%: see `fleet rollout`",
     )
+    _add_shadow(parser, trial)
     add_repository(parser)
     parser.set_defaults(run="triton_models.repository.publish")
+
+
+def _add_shadow(parser: argparse.ArgumentParser, group: argparse._MutuallyExclusiveGroup) -> None:
+    group.add_argument(
+        "--shadow", type=share, metavar="SHARE", help="give it copies of a share, and compare its answers"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="NUMBER",
+        help="the largest difference of a shadow's answers (default: as declared)",
+    )
 
 
 def rollout(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +69,7 @@ def rollout(parser: argparse.ArgumentParser) -> None:
     end.add_argument("--promote", action="store_true", help="make the candidate current")
     end.add_argument("--return", dest="back", action="store_true", help="send it no more requests")
     end.add_argument("--share", type=share, metavar="SHARE", help="give it another share, such as 20%%")
+    _add_shadow(parser, end)
     end.add_argument(
         "--watch",
         type=duration,

@@ -16,9 +16,10 @@ from triton_models.client.batches import Answer, Batch, Gathered, Joining, Progr
 from triton_models.client.call import Call, HungError, InvocationError, start
 from triton_models.client.client import AT_ONCE, BYTES_AT_ONCE
 from triton_models.client.connections import Connections
-from triton_models.client.core import AnyClient, Asked, Look, Pause, Send, Step, Steps
+from triton_models.client.core import AnyClient, Asked
 from triton_models.client.service import Request
 from triton_models.client.signature import Signature
+from triton_models.client.steps import Look, Pause, Send, Step, Steps
 from triton_models.client.telemetry import observed
 from triton_models.client.wire import SILENCE_S, Response
 

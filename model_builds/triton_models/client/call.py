@@ -15,7 +15,7 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError, Problem
 from triton_models.client.deadline import Deadline
 from triton_models.client.failures import DEADLINE, Again, Failure
-from triton_models.repository.manifest import PARTS
+from triton_models.repository.manifest import PARTS, Rollout
 
 T = TypeVar("T")
 
@@ -62,6 +62,8 @@ class Call:
         fixed: True if the artifact was given, so that no name is resolved.
         attempts: The number of attempts so far.
         part: Its part of the requests, by which it gets the current artifact or a candidate.
+        alone: Whether it means the same without other calls, as one of a sequence does not.
+        shadow: The candidate that gets a copy of it.
         waited_s: The time until the model was loaded, if an attempt was refused because it was not.
     """
 
@@ -73,6 +75,8 @@ class Call:
     target: ArtifactTarget | None = None
     attempts: int = 0
     part: int = PARTS
+    alone: bool = False
+    shadow: Rollout | None = None
     waited_s: float | None = None
     last: Failure | None = None
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextvars import copy_context
-from functools import cached_property, partial
 
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.encoding import Content, Parameters, Tensors
 from triton_models.client.batches import Answer, Gathered, Progress, Window, batches
-from triton_models.client.call import Call, InvocationError, within
-from triton_models.client.core import AnyClient, Asked, Look, Pause, Step, Steps
+from triton_models.client.call import InvocationError
+from triton_models.client.core import AnyClient, Asked
 from triton_models.client.signature import Signature
-from triton_models.client.sockets import Sockets
-from triton_models.client.telemetry import observed
 
 AT_ONCE = 8
 """The most requests of `infer_many` and `warm_up` at a time."""
@@ -43,10 +40,6 @@ class Client(AnyClient):
 
     Its arguments are those of `AnyClient`.
     """
-
-    @cached_property
-    def _sockets(self) -> Sockets:
-        return Sockets(self._service.route)
 
     def close(self) -> None:
         """Write the signals until now, if there are any: a process that ends does so by itself."""
@@ -124,7 +117,7 @@ class Client(AnyClient):
             FleetError: Triton does not support the type of an input, or the deadline is not positive.
         """
         asked = Asked(inputs=inputs, outputs=outputs, content=content, parameters=parameters, key=key)
-        return self._run(*self._steps_of(model, asked, deadline_s))
+        return self._blocking.run(*self._steps_of(model, asked, deadline_s))
 
     def invoke_target(
         self,
@@ -138,7 +131,7 @@ class Client(AnyClient):
     ) -> Answer:
         """Invoke a specific artifact instead of a name; otherwise the same as `infer`."""
         asked = Asked(inputs=inputs, outputs=outputs, content=content, parameters=parameters)
-        return self._run(*self._steps_to(target_model, asked, deadline_s))
+        return self._blocking.run(*self._steps_to(target_model, asked, deadline_s))
 
     def infer_many(
         self,
@@ -202,7 +195,7 @@ class Client(AnyClient):
         failed: dict[str, InvocationError] = {}
 
         def load(model: str) -> None:
-            self._run(*self._warming(model))
+            self._blocking.run(*self._warming(model))
 
         with ThreadPoolExecutor(at_once, thread_name_prefix="fleet-client") as threads:
             asked = {threads.submit(copy_context().run, load, each): each for each in models}
@@ -216,36 +209,7 @@ class Client(AnyClient):
         return failed
 
     def _begin(self, model: str, asked: Asked, deadline_s: float | None) -> Answer:
-        return self._run(*self._steps_of(model, asked, deadline_s))
-
-    def _run(self, call: Call, steps: Steps) -> Answer:
-        """Take the steps of a call."""
-        with observed(call, self._recorder):
-            try:
-                step = next(steps)
-                while True:
-                    try:
-                        outcome = self._taken(step, call)
-                    except Exception as error:  # noqa: BLE001  the call knows what it means
-                        step = steps.throw(error)
-                    else:
-                        step = steps.send(outcome)
-            except StopIteration as end:
-                answer: Answer = end.value
-                return answer
-
-    def _taken(self, step: Step, call: Call) -> object:
-        if isinstance(step, Look):
-            return step.find()
-        if isinstance(step, Pause):
-            self._clock.wait(step.seconds)
-            return None
-        service = self._service
-        signed = partial(
-            service.signed, step.request, endpoint=call.endpoint, artifact=call.artifact, digest=step.digest
-        )
-        path, headers = signed() if service.has_credentials else within(call.deadline.left_s, signed)
-        return self._sockets.send(path, headers, step.request.buffers, deadline=call.deadline)
+        return self._blocking.run(*self._steps_of(model, asked, deadline_s))
 
 
 def _next(window: Window, gathered: Gathered) -> Iterator[Answer]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
@@ -16,12 +16,16 @@ from triton_models.base.clock import CLOCK, Clock
 from triton_models.base.encoding import JSON_TYPE, Content, Parameters, Tensors, decode, encode_buffers
 from triton_models.base.errors import FleetError
 from triton_models.client.alias import ALIAS_AGE_S, Aliased, read_alias
+from triton_models.client.batches import Answer
+from triton_models.client.blocking import Blocking
 from triton_models.client.call import Call, HungError, InvocationError, part_of
 from triton_models.client.deadline import Deadline
 from triton_models.client.failures import Again, Failure, Retries, failure_of, late
 from triton_models.client.names import Names
 from triton_models.client.remembered import Remembered
 from triton_models.client.service import Request, Service
+from triton_models.client.shadows import Shadows
+from triton_models.client.steps import Look, Pause, Send, Step, Steps
 from triton_models.client.wire import Response
 from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_models.repository.manifest import Repository
@@ -29,11 +33,6 @@ from triton_models.repository.objects import Store
 from triton_models.repository.s3 import aws_errors
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S
 from triton_models.signals.recorder import Recorder
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Answer: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
 CLIENT_ENDPOINT = Check(id="client-endpoint", source=FROM_ARGUMENTS)
 CLIENT_LIMIT = Check(id="client-limit", source=FROM_ARGUMENTS)
@@ -59,38 +58,6 @@ ATTEMPTS = 3
 
 # The digest of more bytes takes a millisecond, in which other coroutines would wait.
 _LONG = 1 << 19
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """A step that finds something out: it may wait for another service, or compute for milliseconds."""
-
-    find: Callable[[], object]
-    waits: bool = False
-    computes: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Send:
-    """A step that sends a request to the endpoint and the artifact of its call.
-
-    The outcome is a response. An exception of boto3 or of the connection is a failure, and `HungError` the
-    end of the time.
-    """
-
-    request: Request
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
-    """A step that waits."""
-
-    seconds: float
-
-
-Step: TypeAlias = Look | Send | Pause
-Steps: TypeAlias = "Generator[Step, Any, Answer]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +142,10 @@ class AnyClient:
         self._recorder = Recorder(Store(Repository.parse(signals), s3)) if signals else None
         self._deadline_s, self._ready_limit_s, self._attempts = deadline_s, ready_limit_s, attempts
         self._clock = clock
+        self._blocking = Blocking(service=self._service, recorder=self._recorder, clock=clock)
+        self._shadows: Shadows | None = None
+        if self._recorder is not None:
+            self._shadows = Shadows(ask=self._ask, deadline=self._deadline, recorder=self._recorder)
 
     def _deadline(self, limit_s: float | None = None) -> Deadline:
         if limit_s is None:
@@ -200,7 +171,10 @@ class AnyClient:
             digest = yield Look(find=request.digest, computes=request.size > _LONG)
             response = yield from self._answered(call, request, digest)
             kind = response.headers.get("content-type", "")
-            return decode(response.body, kind, where=f"the answer to {call.where}")
+            answer = decode(response.body, kind, where=f"the answer to {call.where}")
+            if call.shadow is not None and self._shadows is not None:
+                self._shadows.send(call, call.shadow, request, answer)
+            return answer
         except InvocationError:
             raise
         except FleetError as error:
@@ -208,6 +182,7 @@ class AnyClient:
 
     def _steps_of(self, model: str, asked: Asked, deadline_s: float | None) -> tuple[Call, Steps]:
         call = Call(model=model, deadline=self._deadline(deadline_s), part=part_of(model, asked.key))
+        call.alone = "sequence_id" not in (asked.parameters or {})
         return call, self._steps(call, partial(self._request, asked))
 
     def _steps_to(self, artifact: str, asked: Asked, deadline_s: float | None) -> tuple[Call, Steps]:
@@ -218,6 +193,10 @@ class AnyClient:
         """Return the steps of a call with the request that the model's build has stored."""
         call = Call(model=model, deadline=self._deadline())
         return call, self._steps(call, self._stored_request, waits=True)
+
+    def _ask(self, call: Call, request: Request) -> Answer:
+        """Return the answer to a request that was sent before, in this thread."""
+        return self._blocking.run(call, self._steps(call, lambda _: request))
 
     def _stored_request(self, call: Call) -> Request:
         buffers, content_type = self._names.request(call.model, call.artifact)
@@ -306,6 +285,8 @@ class AnyClient:
         if not call.fixed:
             call.artifact = self._names.artifact(call.model, to.target, call.deadline, call.part)
         call.target = to.target
+        if call.alone and self._shadows is not None:
+            call.shadow = self._names.shadow(call.model, to.target, call.part)
 
     def _elsewhere(self, call: Call, failure: Failure) -> Look:
         """Resolve alias and name of a refused call again; the outcome is false if nothing has changed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from collections.abc import Sequence
 
@@ -14,7 +15,7 @@ from triton_models.base.errors import FleetError, Problem
 from triton_models.client.deadline import Deadline
 from triton_models.client.remembered import Remembered
 from triton_models.client.signature import Signature, signature_of
-from triton_models.repository.manifest import PARTS, ArtifactRecord, Manifest
+from triton_models.repository.manifest import PARTS, ArtifactRecord, Manifest, Rollout
 from triton_models.repository.objects import Store
 from triton_models.repository.s3 import aws_errors
 from triton_models.repository.stored_manifest import StoredManifest, read
@@ -84,6 +85,13 @@ class Names:
         if target is None and model in self._last:
             return self._last[model]
         raise FleetError(problems)
+
+    def shadow(self, model: str, target: ArtifactTarget | None, part: int) -> Rollout | None:
+        """Return the candidate that gets a copy of a request, by the manifest as far as it was read."""
+        stored = self._stored.value
+        with contextlib.suppress(FleetError):  # of an invalid record, whose name still has its last meaning
+            return stored.manifest.shadow(model, target, part) if stored else None
+        return None
 
     def another_artifact(
         self, model: str, target: ArtifactTarget | None, than: str, deadline: Deadline, part: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -85,6 +85,26 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a new version gets before it becomes current: a share of the requests, or copies of a share.
+
+    Attributes:
+        share: Above 0 and below 1; at most 1 for a shadow.
+        shadow: True for copies of requests, whose answers are only compared with the current ones.
+        tolerance: The largest difference of a shadow's answers; None for that of the declaration.
+    """
+
+    share: float
+    shadow: bool = False
+    tolerance: float | None = None
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it has some requests, and not all of them."""
+        return 0 < self.share < 1 or (self.shadow and self.share == 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDefinition:
     """The declaration of a model: its parts, and the answers it must give.
 
@@ -132,6 +152,7 @@ class ModelDefinition:
             the release's image, for models from `write` and imports of model.py.
         auto_complete: True if the server completes the configurations that `write` makes, which needs
             `TritonServer(auto_complete_config=True)`.
+        trial: What each new version gets when it is published: see `fleet rollout`. None makes it current.
     """
 
     name: str
@@ -146,6 +167,7 @@ class ModelDefinition:
     requires: Sequence[str] = ()
     custom_image_adds: Sequence[str] = ()
     auto_complete: bool = False
+    trial: Trial | None = None
 
     @property
     def precisions(self) -> frozenset[Precision]:
@@ -196,6 +218,10 @@ class ModelDefinition:
         fix = f'add "{precision}" to tolerance={{...}}, with the difference that applications can tolerate'
         raise NO_TOLERANCE.error(what=what, where=f"the declaration of {self.name!r}", why=why, fix=fix)
 
+    def allowed_of(self, precisions: Collection[Precision]) -> float | None:
+        """Return the difference allowed in the coarsest precision of a build; None without a reference."""
+        return max(map(self.allowed, precisions or ("fp32",))) if self.reference is not None else None
+
     def widest(self, *, on_gpu: bool = True) -> float:
         """Return the largest difference allowed on an endpoint: on a GPU, plans compute in their precision.
 
@@ -226,6 +252,9 @@ class ModelDefinition:
         yield from self._output()
         yield from call_mistakes(self.models)
         yield from self._weights()
+        if self.trial is not None and not self.trial.is_possible:
+            fix = "write more than 0 and less than 1, such as Trial(share=0.05)"
+            yield Mistake("trial", f"a share of {self.trial.share!r}", fix=fix)
 
     def _weights(self) -> Iterator[Mistake]:
         for model in self.models:

@@ -365,6 +365,7 @@ class _Run:
             target=self._delivery.target,
             requests={each.artifact.model: each.request for each in made if each.request},
             profiles={each.artifact.model: each.profile for each in made if each.profile},
+            trials={each.artifact.model: each.trial for each in made if each.trial},
         )
 
     def _published(self, made: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:

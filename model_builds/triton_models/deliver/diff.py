@@ -216,7 +216,10 @@ def _compared(name: str, inputs: Inputs, record: ModelRecord, target: ArtifactTa
 
 
 def _newest(record: ModelRecord, target: ArtifactTarget) -> ArtifactRecord:
-    """Return the artifact published last for a target, even if it was rolled back since."""
+    """Return the artifact published last for a target, even if rolled back since, or as a candidate."""
+    candidates = [each for each in record.rollouts if record.artifacts[each.artifact].runs_on(target)]
+    if candidates and (not record.history or candidates[-1].at > record.history[-1].at):
+        return record.artifacts[candidates[-1].artifact]
     published = record.by_publication(target) or (record.on(target) or "",)
     return record.artifacts[published[-1]]
 

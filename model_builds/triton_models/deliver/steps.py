@@ -22,7 +22,7 @@ from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.builds.build import build
 from triton_models.builds.export.weights import FETCHED, tag, tags_below
 from triton_models.builds.inputs import Found, Inputs, find_all, with_objects
-from triton_models.declare.declaration import ModelDefinition
+from triton_models.declare.declaration import ModelDefinition, Trial
 from triton_models.declare.reading import FORM_MARK, load_build, read_folder
 from triton_models.deliver.worker import Ended, Report, apart, reply
 from triton_models.facts.limits import PAYLOAD_LIMIT
@@ -69,6 +69,7 @@ class Made:
             build therefore counts as changed.
         request: The request that warms the model up; None without one.
         profile: What it takes on this machine's GPU; None without one.
+        trial: What its declaration gives a new version; None if that becomes current.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Made:
     inputs: Inputs
     request: bytes | None = None
     profile: Profile | None = None
+    trial: Trial | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,7 @@ class _Built:
     root: Path
     inputs: Inputs
     request: bytes | None
+    trial: Trial | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +153,12 @@ def _finished(
     report("pack")
     artifact = pack(built.root, output=order.output)
     return Made(
-        name=order.name, artifact=artifact, inputs=built.inputs, request=built.request, profile=profile
+        name=order.name,
+        artifact=artifact,
+        inputs=built.inputs,
+        request=built.request,
+        profile=profile,
+        trial=built.trial,
     )
 
 
@@ -176,7 +184,7 @@ def _built_from(declaration: ModelDefinition, inputs: Inputs, order: Order) -> _
         declaration=declaration,
     )
     request = example_request(declaration)
-    return _Built(root=root, inputs=inputs, request=request)
+    return _Built(root=root, inputs=inputs, request=request, trial=declaration.trial)
 
 
 _GRAPHS: dict[str, Any] = {}

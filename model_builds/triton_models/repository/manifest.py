@@ -32,6 +32,7 @@ from triton_models.repository.model_record import (
     ModelRecord,
     Publication,
     Rollout,
+    Share,
     in_json,
     levels,
     lines_of,
@@ -41,7 +42,7 @@ from triton_models.repository.model_record import (
     shown,
 )
 
-__all__ = ["PARTS", "ArtifactRecord", "Change", "ModelRecord", "Publication", "Rollout", "in_json"]
+__all__ = ["PARTS", "ArtifactRecord", "Change", "ModelRecord", "Publication", "Rollout", "Share", "in_json"]
 
 MANIFEST_NAME = "manifest.json"
 VERSION = 2
@@ -212,6 +213,11 @@ class Manifest:
         current, record = self.target_model(name, target), self.model(name)
         return current if record.candidate is None else record.chosen(target, part) or current
 
+    def shadow(self, name: str, target: ArtifactTarget | None, part: int) -> Rollout | None:
+        """Return the candidate that gets a copy of a request: see `ModelRecord.shadow`."""
+        record = self.find(name)
+        return None if record is None else record.shadow(target, part)
+
     def knows(self, name: str, target: ArtifactTarget | None) -> bool:
         """Return whether `target_model` finds an artifact."""
         try:
@@ -283,16 +289,11 @@ class Manifest:
         change = Change(target=target, artifact=to, how="rollback", at=at, by=by)
         return replace(self, models={**self.models, model: self.models[model].with_changes([change])})
 
-    def with_candidates(
-        self, wanted: Iterable[Publication], *, share: int, at: datetime, by: str
-    ) -> Manifest:
-        """Return a manifest in which each artifact gets a share of its model's requests; itself if same."""
-        models = {each.model: self.model(each.model) for each in wanted}
-        new = {
-            each.model: models[each.model].with_candidate(each, share=share, at=at, by=by) for each in wanted
-        }
-        unchanged = all(new[name] is models[name] for name in new)
-        return self if unchanged else replace(self, models={**self.models, **new})
+    def with_candidate(self, wanted: Publication, *, share: Share, at: datetime, by: str) -> Manifest:
+        """Return a manifest in which an artifact gets a share of its model's requests; itself if same."""
+        before = self.model(wanted.model)
+        record = before.with_candidate(wanted, share=share, at=at, by=by)
+        return self if record is before else replace(self, models={**self.models, wanted.model: record})
 
     def with_rollout_ended(self, model: str, *, promoted: bool, at: datetime, by: str, why: str) -> Manifest:
         """Return a manifest in which a model's candidate is current, or gets no more requests."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar, get_args
 
 from triton_models.artifact.layout import MODEL_NAME
 from triton_models.artifact.profile import Profile, profile_document, read_profile
@@ -103,8 +104,25 @@ class Publication:
         return self.record.targets if self.target is None else (self.target,)
 
 
-_Step = Literal["share", "promoted", "returned"]
-_STEPS: Mapping[str, _Step] = {"share": "share", "promoted": "promoted", "returned": "returned"}
+Trial = Literal["share", "shadow"]
+_Step = Literal["share", "shadow", "promoted", "returned"]
+_TRIALS: tuple[Trial, ...] = ("share", "shadow")
+_STEPS: Mapping[str, _Step] = {each: each for each in get_args(_Step)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The requests that a candidate gets.
+
+    Attributes:
+        how: "share" if it answers them; "shadow" if it gets copies, and its answers are only compared.
+        parts: Of 10,000 requests.
+        tolerance: The largest difference between the answers of a shadow and of the current version.
+    """
+
+    how: Trial = "share"
+    parts: int
+    tolerance: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +130,10 @@ class Rollout:
     """A step in the roll-out of a candidate: it gets a share of the requests, or it ended.
 
     Attributes:
-        how: "share", "promoted", or "returned".
+        how: "share" or "shadow", as in `Share`; "promoted", or "returned".
         share: Of 10,000 requests; 0 at the end.
         why: The reason of the end; "" if it was decided by hand.
+        tolerance: That of a shadow.
     """
 
     artifact: str
@@ -123,6 +142,7 @@ class Rollout:
     at: datetime
     by: str
     why: str = ""
+    tolerance: float = 0.0
 
 
 PARTS = 10_000
@@ -147,7 +167,7 @@ class ModelRecord:
     def candidate(self) -> Rollout | None:
         """The last step of the candidate that gets a share of the requests; None without one."""
         last = self.rollouts[-1] if self.rollouts else None
-        return last if last is not None and last.how == "share" else None
+        return last if last is not None and last.how in _TRIALS else None
 
     def chosen(self, target: ArtifactTarget | None, part: int) -> str | None:
         """Return the artifact for a request on an endpoint of a target: the current one, or the candidate.
@@ -156,11 +176,19 @@ class ModelRecord:
             target: See `on`.
             part: The request's part of `PARTS`, by which it always gets the same artifact.
         """
-        current, candidate = self.on(target), self.candidate
-        if current is None or candidate is None or part >= candidate.share:
-            return current
+        current, candidate = self.on(target), self._drawn("share", target, part)
+        return current if current is None or candidate is None else candidate.artifact
+
+    def shadow(self, target: ArtifactTarget | None, part: int) -> Rollout | None:
+        """Return the candidate that gets a copy of a request; None if none does. Arguments as `chosen`."""
+        return self._drawn("shadow", target, part)
+
+    def _drawn(self, how: Trial, target: ArtifactTarget | None, part: int) -> Rollout | None:
+        candidate = self.candidate
+        if candidate is None or candidate.how != how or part >= candidate.share:
+            return None
         runs = target is None or self.artifacts[candidate.artifact].runs_on(target)
-        return candidate.artifact if runs else current
+        return candidate if runs else None
 
     def moved_for(self, target: ArtifactTarget) -> ArtifactTarget | None:
         """Return the target whose current artifact applies to an endpoint: its own, or a wider one.
@@ -255,12 +283,19 @@ class ModelRecord:
             record = record.ended(wanted.artifact, at=at, by=by, why="another artifact was published")
         return record.with_changes(moving)
 
-    def with_candidate(self, wanted: Publication, *, share: int, at: datetime, by: str) -> ModelRecord:
+    def with_candidate(self, wanted: Publication, *, share: Share, at: datetime, by: str) -> ModelRecord:
         """Return a record in which an artifact gets a share of the requests; itself if nothing changes."""
-        same = self.candidate is not None and self.candidate.artifact == wanted.artifact
-        if same and self.candidate is not None and self.candidate.share == share:
+        last = self.candidate
+        step = Rollout(
+            artifact=wanted.artifact,
+            how=share.how,
+            share=share.parts,
+            tolerance=share.tolerance,
+            at=at,
+            by=by,
+        )
+        if last is not None and replace(last, at=at, by=by) == step:
             return self
-        step = Rollout(artifact=wanted.artifact, how="share", share=share, at=at, by=by)
         artifacts = {**self.artifacts, wanted.artifact: wanted.record}
         return replace(self, artifacts=artifacts, rollouts=(*self.rollouts, step))
 
@@ -277,6 +312,7 @@ class ModelRecord:
             at=at,
             by=by,
             why="" if promoted else why,
+            tolerance=0.0,
         )
         return replace(self, rollouts=(*self.rollouts, step))
 
@@ -330,8 +366,15 @@ _HEAD = re.compile(rb'\{"version": 2, "deleting": (\{[^\n]*\}), "models": \{\n')
 _MODEL = re.compile(rb'"([^"\\\x80-\xff]*)": \{')
 _END = b"\n}}\n"
 
-_KINDS = {str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "an object"}
-_Kind = TypeVar("_Kind", str, int, bool, "list[Any]", "dict[str, Any]")
+_KINDS = {
+    str: "a string",
+    int: "an integer",
+    float: "a fraction",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+_Kind = TypeVar("_Kind", str, int, bool, float, "list[Any]", "dict[str, Any]")
 
 
 class ModelLines(Mapping[str, ModelRecord]):
@@ -427,8 +470,9 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
 
 
 def _rollout_document(step: Rollout) -> dict[str, Any]:
-    document = {"artifact": step.artifact, "how": step.how, "share": step.share}
-    return {**document, "at": in_json(step.at), "by": step.by, **({"why": step.why} if step.why else {})}
+    document = {"artifact": step.artifact, "how": step.how, "share": step.share, "at": in_json(step.at)}
+    rest = {"by": step.by, "why": step.why, "tolerance": step.tolerance}
+    return {**document, **{name: each for name, each in rest.items() if each or name == "by"}}
 
 
 def model_record(name: str, document: Any) -> ModelRecord:
@@ -558,11 +602,14 @@ def _change(document: Any, target: ArtifactTarget, artifacts: Mapping[str, Artif
 
 def _rollout(document: Any, artifacts: Mapping[str, ArtifactRecord]) -> Rollout:
     said, share = _get(document, "how", str), _get(document, "share", int)
-    how = _STEPS.get(said)
+    how, tolerance = _STEPS.get(said), _get(document, "tolerance", float, default=0.0)
     if how is None:
-        raise ValueError(f"how is {shown(said)}, not share, promoted or returned")
-    if not (0 < share < PARTS if how == "share" else share == 0):
+        raise ValueError(f"how is {shown(said)}, not one of {', '.join(_STEPS)}")
+    most = {"share": PARTS - 1, "shadow": PARTS}.get(how, 0)
+    if not min(most, 1) <= share <= most:
         raise ValueError(f"share is {shown(share)}, not a number of 1 to {PARTS - 1}, or 0 at the end")
+    if not 0 <= tolerance < math.inf:
+        raise ValueError(f"tolerance is {shown(tolerance)}, not a number from 0")
     return Rollout(
         artifact=_known(_get(document, "artifact", str), artifacts),
         how=how,
@@ -570,6 +617,7 @@ def _rollout(document: Any, artifacts: Mapping[str, ArtifactRecord]) -> Rollout:
         at=_parsed(_get(document, "at", str)),
         by=_get(document, "by", str),
         why=_get(document, "why", str, default=""),
+        tolerance=tolerance,
     )
 
 

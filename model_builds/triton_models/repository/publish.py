@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triton_models.artifact.layout import ANSWER, REQUEST, Layout, digest_of_artifact, model_name, read_layout
+from triton_models.artifact.layout import (
+    ANSWER,
+    REQUEST,
+    TOLERANCE,
+    Layout,
+    digest_of_artifact,
+    model_name,
+    read_layout,
+)
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_portable, is_rehearsal, refused, tensorrt_versions
 from triton_models.artifact.profile import Profile
@@ -28,7 +37,8 @@ from triton_models.base.files import file_digest
 from triton_models.base.outcome import JsonReady
 from triton_models.check.check import check_layout
 from triton_models.check.estimate import of_layout
-from triton_models.repository.manifest import PARTS, ArtifactRecord, Manifest, Publication
+from triton_models.declare.declaration import Trial
+from triton_models.repository.manifest import PARTS, ArtifactRecord, Manifest, Publication, Share
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.s3 import all_in_parallel, in_parallel, publisher
 from triton_models.repository.stored_manifest import StoredManifest, read, update
@@ -49,8 +59,9 @@ class Published(JsonReady):
 
     Attributes:
         present: The artifacts that were already present with the same content.
-        targets: The current target model of each model, by name.
+        targets: The current target model of each model, by name, or its candidate.
         unchanged: The models whose current target model has not changed.
+        candidates: The models whose target model here is a candidate.
     """
 
     repository: str
@@ -58,13 +69,15 @@ class Published(JsonReady):
     present: tuple[str, ...]
     targets: dict[str, str]
     unchanged: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Yield one line per model."""
         uploaded = set(self.uploaded)
         for model, target in sorted(self.targets.items()):
             how = "uploaded" if target in uploaded else "already there"
-            yield f"{model} -> {self.repository}{target} ({how})"
+            arrow = "has the candidate" if model in self.candidates else "->"
+            yield f"{model} {arrow} {self.repository}{target} ({how})"
 
 
 def publish(
@@ -79,7 +92,7 @@ def publish(
     target: ArtifactTarget | None = None,
     requests: Mapping[str, bytes] | None = None,
     profiles: Mapping[str, Profile] | None = None,
-    share: float | None = None,
+    trials: Mapping[str, Trial] | None = None,
 ) -> Published:
     """Upload artifacts, and make each its model's current one.
 
@@ -88,8 +101,8 @@ def publish(
 
     Portable artifacts are for a repository that no endpoint on AWS serves. Of a model without inputs, a
     request or a profile, those recorded for an artifact that is already present are kept. The artifacts
-    become current on the target, by default on all that they run on. With a share, each becomes its model's
-    candidate instead, and gets that share of the requests of this project's clients.
+    become current on the target, by default on all that they run on. With a trial of its model, a second
+    version becomes the candidate instead, which gets a share of the requests of this project's clients.
     """
     wanted = tuple(artifacts)
     inputs, requests, profiles = inputs or {}, requests or {}, profiles or {}
@@ -116,8 +129,8 @@ def publish(
             raise_if_any(refused(stand_ins, repository=store.url))
         raise_if_any(_not_for_their_target(publications))
         change: Callable[..., Manifest] = Manifest.with_published
-        if share is not None:
-            change = partial(_with_candidates, share=parts_of(share), where=store.repository.manifest_url)
+        if trials:
+            change = partial(_with_candidates, trials=trials, where=store.repository.manifest_url)
             change(stored.manifest, publications, at=stored.at, by="")  # refuse before anything is uploaded
         in_parallel(store.put_request, requests.values())
         send = partial(upload, store=store, part_bytes=part_bytes)
@@ -128,6 +141,9 @@ def publish(
         present=tuple(each.artifact for each in publications if each.artifact not in sent),
         targets={each.model: each.artifact for each in publications},
         unchanged=tuple(each.model for each in publications if _is_current(each, before)),
+        candidates=tuple(
+            each.model for each in publications if trials and _is_tried(each, trials, before.manifest)
+        ),
     )
 
 
@@ -137,49 +153,81 @@ def run(arguments: argparse.Namespace) -> Published:
     portable = arguments.portable or is_rehearsal()
     with opened(arguments.repository) as store:
         artifacts = read_artifacts(arguments.artifacts, read(store).manifest)
+    trial = trial_of(arguments)
     return publish(
-        artifacts, repository=store.url, s3=store.s3, portable=portable, target=target, share=arguments.share
+        artifacts,
+        repository=store.url,
+        s3=store.s3,
+        portable=portable,
+        target=target,
+        trials={each.model: trial for each in artifacts} if trial else None,
     )
 
 
-def parts_of(share: float) -> int:
-    """Return a share of the requests in parts of `PARTS`.
+def trial_of(arguments: argparse.Namespace) -> Trial | None:
+    """Return what --share, or --shadow and --tolerance, give to a candidate; None without either."""
+    if arguments.share is not None:
+        return Trial(share=arguments.share)
+    if arguments.shadow is not None:
+        return Trial(share=arguments.shadow, shadow=True, tolerance=arguments.tolerance)
+    return None
+
+
+def share_of(trial: Trial, wanted: Publication) -> Share:
+    """Return what a candidate gets.
 
     Raises:
-        FleetError: It is no request at all, or each of them.
+        FleetError: It is no request at all, or each of them, or a shadow has no tolerance.
     """
-    parts = round(share * PARTS)
-    if 0 < parts < PARTS:
-        return parts
-    raise CANDIDATE.error(
-        what=f"a share of {share:.4%}",
-        where="the candidate",
-        fix="give more than 0 and less than 100 %, such as --share 5%, or publish it without a share",
-    )
+    parts = round(trial.share * PARTS)
+    if not parts or not trial.is_possible:
+        raise CANDIDATE.error(
+            what=f"a share of {trial.share:.4%}",
+            where="the candidate",
+            fix="give more than 0 and less than 100 %, such as --share 5%, or publish it without a share",
+        )
+    if not trial.shadow:
+        return Share(parts=min(parts, PARTS - 1))
+    tolerance = wanted.record.build.get(TOLERANCE) if trial.tolerance is None else trial.tolerance
+    if not isinstance(tolerance, int | float) or not 0 <= tolerance < math.inf:
+        raise CANDIDATE.error(
+            what=f"the tolerance is {'not recorded' if tolerance is None else tolerance}",
+            where=f"the shadow {wanted.artifact}",
+            why="answers of two versions are seldom equal to the last bit",
+            fix="give the largest difference, such as --tolerance 1e-3, or declare it in build.py",
+        )
+    return Share(how="shadow", parts=parts, tolerance=float(tolerance))
 
 
 def _with_candidates(
-    manifest: Manifest, wanted: Sequence[Publication], *, share: int, where: str, at: datetime, by: str
+    manifest: Manifest,
+    publications: Sequence[Publication],
+    *,
+    trials: Mapping[str, Trial],
+    where: str,
+    at: datetime,
+    by: str,
 ) -> Manifest:
-    problems = (problem for each in wanted for problem in _not_a_candidate(each, manifest, where))
-    raise_if_any(problems)
-    return manifest.with_candidates(wanted, share=share, at=at, by=by)
+    """Return a manifest with candidates, and with the publications of models without a trial or a version."""
+    wanted = [each for each in publications if _is_tried(each, trials, manifest)]
+    raise_if_any(problem for each in wanted for problem in _not_a_candidate(each, manifest, where))
+    rest = [each for each in publications if each not in wanted]
+    manifest = manifest.with_published(rest, at=at, by=by) if rest else manifest
+    for each in wanted:
+        manifest = manifest.with_candidate(each, share=share_of(trials[each.model], each), at=at, by=by)
+    return manifest
+
+
+def _is_tried(wanted: Publication, trials: Mapping[str, Trial], manifest: Manifest) -> bool:
+    """Return whether an artifact becomes a candidate: its model has a trial, and another version."""
+    record = manifest.find(wanted.model)
+    current = () if record is None else record.current.values()
+    return wanted.model in trials and bool(current) and wanted.artifact not in current
 
 
 def _not_a_candidate(wanted: Publication, manifest: Manifest, where: str) -> Iterator[Problem]:
     """Yield why an artifact cannot get a share of its model's requests."""
-    report = Report(where)
-    record = manifest.find(wanted.model)
-    if record is None or not record.current:
-        report(
-            CANDIDATE,
-            f"{wanted.model!r} has no current artifact",
-            fix="publish the first one without --share",
-        )
-        yield from report.problems
-        return
-    if wanted.artifact in record.current.values():
-        report(CANDIDATE, f"{wanted.artifact} is current", fix="publish another artifact with --share")
+    report, record = Report(where), manifest.model(wanted.model)
     candidate = record.candidate
     if candidate is not None and candidate.artifact != wanted.artifact:
         report(

@@ -40,6 +40,8 @@ class Counts:
         waited_s: The time of these until then.
         errors: The calls that failed, by the rule of their error.
         times: The answered calls by bucket of their time.
+        compared: The calls whose answer was compared with that of the current version.
+        differing: Those of them with another answer.
     """
 
     requests: int = 0
@@ -48,6 +50,8 @@ class Counts:
     waited_s: float = 0.0
     errors: dict[str, int] = field(default_factory=dict)
     times: dict[int, int] = field(default_factory=dict)
+    compared: int = 0
+    differing: int = 0
 
     def count(self, *, seconds: float, error: str, waited_s: float | None) -> None:
         """Count a call that ended, with its error, or ""."""
@@ -68,6 +72,8 @@ class Counts:
         self.seconds += other.seconds
         self.waited += other.waited
         self.waited_s += other.waited_s
+        self.compared += other.compared
+        self.differing += other.differing
         for error, number in other.errors.items():
             self.errors[error] = self.errors.get(error, 0) + number
         for key, number in other.times.items():
@@ -91,7 +97,8 @@ class Counts:
         """Return it as JSON-ready data."""
         times = [[key, number] for key, number in sorted(self.times.items())]
         waits = [self.waited, round(self.waited_s, 6)]
-        return [self.requests, round(self.seconds, 6), *waits, self.errors, times]
+        answers = [self.compared, self.differing] if self.compared else []
+        return [self.requests, round(self.seconds, 6), *waits, self.errors, times, *answers]
 
     @classmethod
     def of_list(cls, found: Any) -> Counts:
@@ -101,7 +108,8 @@ class Counts:
             ValueError: It is anything else.
         """
         try:
-            requests, seconds, waited, waited_s, errors, times = found
+            requests, seconds, waited, waited_s, errors, times, *answers = found
+            compared, differing = answers or (0, 0)
             counts = cls(
                 requests=_count(requests),
                 seconds=_seconds(seconds),
@@ -109,6 +117,8 @@ class Counts:
                 waited_s=_seconds(waited_s),
                 errors={str(name): _count(number) for name, number in errors.items()},
                 times={int(key): _count(number) for key, number in times},
+                compared=_count(compared),
+                differing=_count(differing),
             )
         except (TypeError, AttributeError) as error:
             raise ValueError(str(error)) from None

@@ -77,15 +77,27 @@ class Recorder:
                 if self._closed:
                     self._begin()
         with self._lock:
-            if minute > self._minute:
-                self._turn(minute)
-            counts = self._open.setdefault(endpoint or UNRESOLVED, {})
-            if artifact not in counts and len(counts) >= MOST_MODELS:
-                artifact = (OTHERS, OTHERS)
-            counts.setdefault(artifact, Counts()).count(seconds=seconds, error=error, waited_s=waited_s)
+            counts = self._counts(minute, endpoint, artifact)
+            counts.count(seconds=seconds, error=error, waited_s=waited_s)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="fleet-signals", daemon=True)
                 self._thread.start()
+
+    def compared(self, *, endpoint: str, artifact: Artifact, same: bool) -> None:
+        """Count a comparison of the answer to a call that was recorded just now."""
+        with self._lock:
+            counts = self._counts(int(self._now()) // MINUTE_S * MINUTE_S, endpoint, artifact)
+            counts.compared += 1
+            counts.differing += not same
+
+    def _counts(self, minute: int, endpoint: str, artifact: Artifact) -> Counts:
+        """Return the counts of an artifact in the open minute. The caller has the lock."""
+        if minute > self._minute:
+            self._turn(minute)
+        counts = self._open.setdefault(endpoint or UNRESOLVED, {})
+        if artifact not in counts and len(counts) >= MOST_MODELS:
+            artifact = (OTHERS, OTHERS)
+        return counts.setdefault(artifact, Counts())
 
     def close(self) -> None:
         """Write what was counted until now, and the hour. Later calls count as those of another process."""

@@ -11,13 +11,14 @@ from typing import Any
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.outcome import live
 from triton_models.base.tables import Column, numbers, table
+from triton_models.declare.declaration import Trial
 from triton_models.repository.manifest import PARTS, Manifest, Publication, Rollout
 from triton_models.repository.objects import Store, opened
-from triton_models.repository.publish import CANDIDATE, parts_of
+from triton_models.repository.publish import CANDIDATE, share_of, trial_of
 from triton_models.repository.rollback import CHANGED_MEANWHILE
 from triton_models.repository.s3 import publisher
 from triton_models.repository.stored_manifest import StoredManifest, read, update
-from triton_models.signals.compare import Verdict, compare
+from triton_models.signals.compare import Answers, Verdict, compare
 from triton_models.signals.counts import Counts, added
 from triton_models.signals.stored import read as read_signals
 from triton_models.signals.top import CELLS, Row
@@ -65,6 +66,7 @@ class Shown:
         step = self.step
         state = {
             "share": f"gets {step.share / PARTS:.2%} of the requests",
+            "shadow": f"gets copies of {step.share / PARTS:.2%} of the requests",
             "promoted": "is current now",
             "returned": f"gets no more requests{f': {step.why}' if step.why else ''}",
         }
@@ -87,8 +89,9 @@ def run(arguments: argparse.Namespace) -> Shown:
         raise ROLLOUT.error(what="the signals of both versions are needed", where="--watch", fix=fix)
     with opened(arguments.repository) as store:
         step = _candidate(read(store).manifest, model, store)
-        if arguments.share is not None:
-            return Shown(model=model, step=_shared(store, model, step, parts_of(arguments.share)))
+        trial = trial_of(arguments)
+        if trial is not None:
+            return Shown(model=model, step=_shared(store, model, step, trial))
         if arguments.promote or arguments.back:
             return Shown(model=model, step=_ended(store, model, step, promoted=arguments.promote))
         if not arguments.signals:
@@ -113,7 +116,11 @@ def compared(store: Store, signals: Store, *, model: str, step: Rollout, endpoin
         Row(name=f"{' '.join(sorted(current))} (current)", counts=before),
         Row(name=step.artifact, counts=candidate),
     )
-    return Shown(model=model, step=step, rows=rows, verdict=compare(current=before, candidate=candidate))
+    answers = None
+    if step.how == "shadow":
+        answers = Answers(compared=candidate.compared, differing=candidate.differing)
+    verdict = compare(current=before, candidate=candidate, answers=answers)
+    return Shown(model=model, step=step, rows=rows, verdict=verdict)
 
 
 def watched(
@@ -153,13 +160,14 @@ def _candidate(manifest: Manifest, model: str, store: Store) -> Rollout:
     )
 
 
-def _shared(store: Store, model: str, step: Rollout, share: int) -> Rollout:
+def _shared(store: Store, model: str, step: Rollout, trial: Trial) -> Rollout:
     """Give the candidate another share."""
 
     def change(stored: StoredManifest) -> Manifest:
         record = stored.manifest.model(model).artifacts[_same(stored, model, step, store)]
         wanted = Publication(model=model, artifact=step.artifact, record=record)
-        return stored.manifest.with_candidates([wanted], share=share, at=stored.at, by=publisher())
+        share = share_of(trial, wanted)
+        return stored.manifest.with_candidate(wanted, share=share, at=stored.at, by=publisher())
 
     update(change, store)
     return _candidate(read(store).manifest, model, store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 import time
@@ -13,10 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from triton_models.base.answers import largest_difference
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.builds.tensorrt.machine import is_model, query_gpus
-from triton_models.deliver.verify.comparing import answered, largest_difference
+from triton_models.deliver.verify.comparing import answered
 from triton_models.facts.gpu_peaks import peaks_of
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import RELEASE_VARIABLE
@@ -321,18 +323,17 @@ def compare_locally(
 
 
 def _prepared(name: str, declared: ModelDefinition, place: Path, models: Path | None) -> _Subject:
+    from triton_models.artifact.layout import BUILD_FILE, TOLERANCE
     from triton_models.artifact.pack.pack import pack
     from triton_models.builds.build import build
     from triton_models.deliver.steps import check_built
-    from triton_models.deliver.verify.verify import allowed_of
 
     progress(f"building {name}")
     root = build(name, output=place / "built", models=models)
     check_built(root)
     artifact = pack(root, output=place / "artifacts")
-    known = Measurement(
-        name=name, backends=_backends(root), size=artifact.size, cold=(), allowed=allowed_of(root, declared)
-    )
+    allowed = json.loads((root / BUILD_FILE).read_text()).get(TOLERANCE)
+    known = Measurement(name=name, backends=_backends(root), size=artifact.size, cold=(), allowed=allowed)
     return _Subject(
         name=name, build=declared, artifact=artifact.path, known=known, example=first_example(declared)
     )

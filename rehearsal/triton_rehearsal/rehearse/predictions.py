@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from triton_models.base.answers import is_text, largest_difference
 from triton_models.base.errors import FleetError, Problem
 from triton_models.client import Client
-from triton_models.deliver.verify.comparing import answered, is_text, largest_difference, shown
+from triton_models.deliver.verify.comparing import answered, shown
 from triton_models.deliver.verify.verify import reference_of
 from triton_models.spec import Example, ModelDefinition
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, schema
+from triton_models.base.answers import NEVER, gaps_of
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import Parameters, Tensors
 from triton_models.base.errors import FleetError
@@ -24,9 +25,6 @@ else:
 NO_SUCH_MODEL = Check(id="no-such-model", source=FROM_ARGUMENTS)
 WRONG_ANSWER = Check(id="wrong-answer", source=FROM_ARGUMENTS)
 SEQUENCE_EXAMPLE = Check(id="sequence-example", source=FROM_ARGUMENTS)
-
-NEVER = float("inf")
-"""The difference of values that cannot be compared, which exceeds any tolerance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,7 @@ def difference(served: Array, expected: Array, *, tolerance: float) -> Differenc
     """
     import numpy as np
 
-    gaps = _gaps(served, expected)
+    gaps = gaps_of(served, expected)
     index = np.unravel_index(int(gaps.argmax()), gaps.shape)
     got, wanted = shown(served[index]), shown(expected[index])
     if got == wanted and gaps[index]:  # values that differ look different
@@ -72,44 +70,6 @@ def difference(served: Array, expected: Array, *, tolerance: float) -> Differenc
         outside=int((gaps > tolerance).sum()),
         components=gaps.size,
     )
-
-
-def largest_difference(served: Array, expected: Array) -> float:
-    """Return the largest absolute difference; infinity if it cannot be measured.
-
-    Different shapes, an empty result and NaN exceed any tolerance, because a server that answers 200 with an
-    empty result must not pass.
-    """
-    if served.shape != expected.shape or not served.size:
-        return NEVER
-    return float(_gaps(served, expected).max())
-
-
-def _gaps(served: Array, expected: Array) -> Array:
-    import numpy as np
-
-    if is_text(served) or is_text(expected):
-        unequal = [
-            _bytes(one) != _bytes(other) for one, other in zip(served.flat, expected.flat, strict=True)
-        ]
-        return np.where(np.array(unequal).reshape(served.shape), NEVER, 0.0)
-    wide, other = served.astype(np.float64), expected.astype(np.float64)
-    with np.errstate(invalid="ignore"):  # infinity minus infinity
-        gaps = np.abs(wide - other)
-    gaps[wide == other] = 0.0
-    gaps[np.isnan(gaps)] = NEVER
-    if served.dtype.kind in "iu" and expected.dtype.kind in "iu":
-        gaps[(served != expected) & (gaps == 0)] = 1.0  # integers beyond 2**53, which a float64 rounds
-    return gaps
-
-
-def is_text(tensor: Array) -> bool:
-    """Return whether a tensor contains strings."""
-    return tensor.dtype.kind in "OSU"
-
-
-def _bytes(value: object) -> object:
-    return value.encode() if isinstance(value, str) else value
 
 
 def _exactly(value: Any) -> str:

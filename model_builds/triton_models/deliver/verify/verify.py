@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from triton_models.artifact import roots as mark
 from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
+from triton_models.base.answers import NEVER
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import Parameters, Tensors
 from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
 from triton_models.base.outcome import progress
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import FORM_MARK, blame, fix_of, load_build, model_names, read_folder
-from triton_models.deliver.verify.comparing import NEVER, Output, answered, difference, outputs, served_model
+from triton_models.deliver.verify.comparing import Output, answered, difference, outputs, served_model
 from triton_models.facts.tensorrt import Precision
 
 if TYPE_CHECKING:
@@ -193,16 +194,10 @@ def _precisions(root: Path) -> Sequence[Precision]:
     return _record(root).get("precisions") or ("fp32",)
 
 
-def allowed_of(root: Path, declaration: ModelDefinition) -> float | None:
-    """Return the difference allowed in the coarsest precision of a build; None without a reference."""
-    compares = declaration.reference is not None
-    return max(map(declaration.allowed, _precisions(root))) if compares else None
-
-
 def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
     """Return the examples of a declaration with its reference's answers. This runs the model's own code."""
     precisions = _precisions(root)
-    allowed = allowed_of(root, declaration)
+    allowed = declaration.allowed_of(precisions)
     examples = examples_of(declaration)
     return Expected(
         name=declaration.name,
