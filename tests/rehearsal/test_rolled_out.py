@@ -1,0 +1,163 @@
+"""Candidates of twenty models under load on the deployed stack: shared, promoted, returned and published."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthesised_stacks import deploy_fleet
+
+from aws_for_tests.deployed_functions import physical_ids, until
+from aws_for_tests.fixture import aws_fixture
+from embedded_aws import EmbeddedAws
+from tests.rehearsal.served_models import onnx_model, write
+from tests.stacks.fleet_app import fleet_app
+from triton_models.artifact.pack.pack import Artifact, pack
+from triton_models.artifact.targets import ArtifactTarget
+from triton_models.cli.main import main
+from triton_models.client import Client
+from triton_models.client.alias import alias_name
+from triton_models.client.call import part_of
+from triton_models.declare.declaration import Trial
+from triton_models.repository.manifest import Manifest, Repository
+from triton_models.repository.publish import publish
+from triton_models.repository.stored_manifest import read_manifest
+from triton_rehearsal.hosting.service import Hosting
+
+pytestmark = pytest.mark.story
+
+MODELS = [f"m{number:02}" for number in range(20)]
+KEYS = [f"user {number}" for number in range(5)]
+AGE_S = 0.5
+"""After this age the client reads the manifest again, besides its requests."""
+
+LATE_S = 2.0
+"""The longest time after a decision in which a request may still get the artifact of before."""
+
+aws = aws_fixture(scope="module")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    model: str
+    key: str
+    began: float
+    ended: float
+    artifact: str
+
+
+@dataclass
+class Rollouts:
+    """A repository with a deployed endpoint, its decisions with their moments, and what clients saw."""
+
+    aws: EmbeddedAws
+    folder: Path
+    url: str
+    decided: list[tuple[float, Manifest]] = field(default_factory=list)
+    artifacts: dict[float, str] = field(default_factory=dict)
+    answered: list[Answered] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+
+    def version(self, number: int) -> list[Artifact]:
+        """Return a version of each model, whose answers are a number of their own."""
+        packed = []
+        for place, name in enumerate(MODELS):
+            factor = float(100 * number + place)
+            root = self.folder / str(number) / name
+            record = json.dumps({"model": name, "release": "25.09", "gpu": None, "tensorrt": None})
+            write({**onnx_model(factor, name=name), "build.json": record.encode()}, root)
+            packed.append(pack(root, output=self.folder / "artifacts"))
+            self.artifacts[factor] = packed[-1].name
+        return packed
+
+    def publish(self, artifacts: Sequence[Artifact], trial: Trial | None = None) -> None:
+        trials = {each.model: trial for each in artifacts} if trial else None
+        publish(artifacts, repository=self.url, s3=self.aws.client("s3"), trials=trials)
+        self.note()
+
+    def note(self) -> None:
+        """Note the decisions until now."""
+        manifest = read_manifest(Repository.parse(self.url), s3=self.aws.client("s3"))
+        self.decided.append((time.monotonic(), manifest))
+
+    def allowed(self, answer: Answered, target: ArtifactTarget | None) -> set[str | None]:
+        """Return the artifacts that the decisions in force give to a request."""
+        part, found, since = part_of(answer.model, answer.key), set(), 0.0
+        for since, manifest in reversed(self.decided):
+            if since <= answer.ended + LATE_S:  # it was written some time before that moment
+                found.add(manifest.models[answer.model].chosen(target, part))
+            if since <= answer.began - LATE_S:
+                break
+        return found
+
+    def ask(self, client: Client, ended: threading.Event, turn: int) -> None:
+        chance = np.random.default_rng(turn)
+        while not ended.is_set():
+            model, key = str(chance.choice(MODELS)), str(chance.choice(KEYS))
+            began = time.monotonic()
+            try:
+                answer = client.infer(model=model, inputs={"X": np.ones((1, 1), np.float32)}, key=key)
+            except Exception as error:  # noqa: BLE001  every failure counts
+                self.failures.append(error)
+                continue
+            artifact = self.artifacts[float(answer["Y"][0, 0])]
+            self.answered.append(
+                Answered(model=model, key=key, began=began, ended=time.monotonic(), artifact=artifact)
+            )
+
+    def seen(self, artifacts: Sequence[Artifact]) -> bool:
+        """Return whether each of these has answered."""
+        return {each.name for each in artifacts} <= {each.artifact for each in self.answered}
+
+
+@pytest.fixture
+def rollouts(aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rollouts]:
+    with Hosting(aws) as hosting:
+        deploy_fleet(aws, fleet_app(models="", build_on_deployment="false"))
+        [bucket] = physical_ids(aws, "AWS::S3::Bucket", stack="TritonFleetModels")
+        for name, value in {**aws.exports(), "AWS_ENDPOINT_URL_SAGEMAKER_RUNTIME": hosting.url}.items():
+            monkeypatch.setenv(name, value)
+        yield Rollouts(aws, tmp_path, f"s3://{bucket}/models/")
+
+
+def test_no_request_fails_and_each_gets_the_version_that_was_decided(
+    rollouts: Rollouts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, third = (rollouts.version(number) for number in (1, 2, 3))
+    rollouts.publish(first)
+    client = Client(alias=alias_name("TritonFleet"), repository=rollouts.url, manifest_age_s=AGE_S)
+    assert client.warm_up([]) == {}
+    over = threading.Event()
+    threads = [threading.Thread(target=rollouts.ask, args=(client, over, turn)) for turn in range(3)]
+    for each in threads:
+        each.start()
+    try:
+        until(lambda: rollouts.seen(first))
+        rollouts.publish(second, Trial(share=0.5))
+        until(lambda: rollouts.seen(second))
+        for number, model in enumerate(MODELS):
+            end = "--promote" if number % 2 else "--return"
+            main(["rollout", model, end, "--repository", rollouts.url])
+            rollouts.note()
+        count = len(rollouts.answered)
+        until(lambda: len(rollouts.answered) > count + 500)
+        published = time.monotonic()
+        rollouts.publish(third)
+        until(lambda: rollouts.seen(third))
+    finally:
+        over.set()
+        for each in threads:
+            each.join()
+
+    assert rollouts.failures == []
+    wrong = [each for each in rollouts.answered if each.artifact not in rollouts.allowed(each, client.target)]
+    assert wrong == []
+    began = min(each.began for each in rollouts.answered if each.artifact in {made.name for made in third})
+    assert began - published < LATE_S
+    assert {each.artifact for each in rollouts.answered if each.model == MODELS[0]} > {first[0].name}
