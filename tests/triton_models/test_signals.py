@@ -171,22 +171,25 @@ def test_a_lost_answer_of_s3_does_not_count_twice(
     assert requests(hour(store)) == {"m": 1}
 
 
-def test_what_is_dropped_is_reported(
-    store: Store, now: Now, process: Callable[[], Recorder], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("minutes", "missing", "lost"), [(8, 3, 0), (63, 0, 0), (60 * 8, 0, 240)])
+def test_a_minute_that_is_dropped_is_missing_until_its_hour_is_there(
+    store: Store, now: Now, minutes: int, missing: int, lost: int
 ) -> None:
-    recorder = process()
-    monkeypatch.setattr(recorders, "MOST_PENDING", 5)
-    with monkeypatch.context() as down:
+    recorder = Recorder(store, now=now)
+    with pytest.MonkeyPatch.context() as down:
+        down.setattr(recorders, "MOST_PENDING", 5)
         down.setattr(Recorder, "_put", lambda *_: False)
-        for _ in range(8):
+        for _ in range(minutes):
             ask(recorder, times=2)
             now.at += 60
             recorder.write()
-    recorder.write()
-    signals = hour(store)
-    assert requests(signals)["m"] + signals.lost == 16
-    assert signals.lost > 0
-    assert [each for each in signals.doubts() if "could not be written" in each]
+        down.undo()
+        down.setattr(recorders, "MOST_PENDING", 5)
+        recorder.close() if lost else recorder.write()
+    signals = hour(store, hours=9)
+    assert (signals.missing, signals.lost) == (missing, lost)
+    assert requests(signals)["m"] + 2 * missing + lost == 2 * minutes
+    assert any("could not be written" in each for each in signals.doubts()) == bool(lost)
 
 
 def test_a_process_that_ends_at_once_loses_its_last_minute_and_that_is_reported(

@@ -18,7 +18,8 @@ from triton_models.signals.counts import MOST_MODELS, OTHERS, Artifact, Counts, 
 from triton_models.signals.report import HOUR_S, MINUTE_S, UNRESOLVED, Period, Report
 
 MOST_PENDING = 60
-"""The most reports that wait for S3; beyond, the oldest is dropped, and its requests are reported as lost."""
+"""The most reports that wait for S3. Beyond, the oldest minute is dropped, which its hour has too. If all
+are hours, the oldest is dropped, and its requests are reported as lost."""
 
 _CLOSING_S = 20.0  # two attempts of a report, and a little more
 
@@ -165,8 +166,10 @@ class Recorder:
     def _send(self) -> None:
         """Write the reports that wait, the oldest first, until S3 does not take one."""
         while len(self._pending) > MOST_PENDING:
-            _, dropped = self._pending.popleft()
-            if dropped.period.seconds == MINUTE_S:
+            minutes = (n for n, (_, each) in enumerate(self._pending) if each.period.seconds == MINUTE_S)
+            _, dropped = self._pending[number := next(minutes, 0)]
+            del self._pending[number]
+            if dropped.period.seconds == HOUR_S:
                 self._lost += sum(each.requests for each in dropped.counts.values())
         while self._pending:
             endpoint, report = self._pending[0]

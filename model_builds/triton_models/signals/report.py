@@ -68,7 +68,7 @@ class Report:
         number: That of a minute among those of its process, endpoint and hour, from 0. A gap is a minute
             that was not written.
         idle: Whether nothing was counted since, so that an end of the process loses nothing.
-        lost: The requests of minutes that could not be written, until then.
+        lost: The requests of hours that could not be written, until then.
     """
 
     period: Period

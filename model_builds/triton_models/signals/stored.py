@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import pairwise
 from typing import Any
 
 from triton_models.base.errors import FleetError, Problem
@@ -32,7 +31,7 @@ class Signals:
         until: The second after the last one.
         processes: The processes that counted anything.
         lost: The requests that processes counted and could not write.
-        missing: The minutes that were counted and are not there. Those that were dropped are among them.
+        missing: The minutes that were counted and are not there, nor their hour.
         ended: The processes that ended without writing their last minute.
         fast: The processes whose clock is ahead of that of S3, with the seconds.
         damaged: The objects that cannot be read.
@@ -109,7 +108,7 @@ def read(store: Store, endpoint: str, *, since: float, until: float | None = Non
         counts=added(each.counts for each in reports),
         processes=len({each.period.process for each in reports if each.counts}),
         lost=sum(lost.values()),
-        missing=sum(map(_missing, minutes.values())),
+        missing=sum(_missing(each, since) for each in minutes.values()),
         ended=_ended(listed, minutes, min(now, until + _SOON_S)),
         fast=_fast(listed),
         damaged=damaged,
@@ -151,10 +150,13 @@ def _chosen(listed: Sequence[_Object], since: float, until: float) -> Iterator[_
             yield each
 
 
-def _missing(minutes: Sequence[Report]) -> int:
+def _missing(minutes: Sequence[Report], since: float) -> int:
     """Return the gaps in the numbers of the minutes of each hour of a process."""
-    gaps = [after.number - each.number - 1 for each, after in pairwise(minutes)]
-    return sum(max(0, each) for each in gaps)
+    hours: dict[int, list[int]] = defaultdict(list)
+    for each in minutes:
+        hours[each.period.start // HOUR_S * HOUR_S].append(each.number)
+    firsts = {hour: 0 if hour >= since else min(numbers) for hour, numbers in hours.items()}
+    return sum(max(numbers) + 1 - firsts[hour] - len(numbers) for hour, numbers in hours.items())
 
 
 def _ended(listed: Sequence[_Object], minutes: Mapping[str, Sequence[Report]], by: float) -> int:
