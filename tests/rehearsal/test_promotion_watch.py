@@ -426,3 +426,26 @@ def test_a_watch_without_alarms_refuses_the_promotion(
     assert expected in error
     assert error.count("error:") == 1
     assert stages.current() == OLD
+
+
+@pytest.mark.usefixtures("command")
+@pytest.mark.parametrize(("state", "code", "current"), [("OK", 0, "a2"), ("ALARM", 1, "a1")])
+def test_a_run_goes_back_afterwards_only_if_an_alarm_fires(
+    stages: Stages, capsys: pytest.CaptureFixture[str], state: str, code: int, current: str
+) -> None:
+    stages.publish("a2", by="build")
+    run = consistent_manifest(stages.production, stages.s3).models["a"].history[-1].run
+    stages.set(state, "errors")
+    given = ["--run", run, "--repository", stages.production, "--watch", "1ms", "--alarms", "errors"]
+    assert main(["rollback", *given]) == code
+    assert stages.current()["a"] == current
+    said = capsys.readouterr()
+    assert ("stays" in said.out, "went back" in said.err) == (not code, bool(code))
+
+
+@pytest.mark.usefixtures("command")
+@pytest.mark.parametrize("given", [["a"], ["--run", "last", "--dry-run"]])
+def test_only_a_run_is_watched(stages: Stages, capsys: pytest.CaptureFixture[str], given: list[str]) -> None:
+    more = ["--repository", stages.production, "--watch", "1ms", "--alarms", "errors"]
+    assert main(["rollback", *given, *more]) == 1
+    assert "rollback-options" in capsys.readouterr().err

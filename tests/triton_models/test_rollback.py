@@ -127,7 +127,15 @@ def test_the_command_says_what_it_did_and_when_it_is_seen(
 ) -> None:
     done = rollback_module.run(
         argparse.Namespace(
-            model="minilm", of_run=None, repository=repository, to=None, target=None, dry_run=False
+            model="minilm",
+            of_run=None,
+            repository=repository,
+            to=None,
+            target=None,
+            dry_run=False,
+            watch=None,
+            alarms=[],
+            endpoint=None,
         )
     )
 

@@ -90,6 +90,19 @@ def history(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run="triton_models.repository.history")
 
 
+def _add_watch(parser: argparse.ArgumentParser, what: str) -> None:
+    watch = parser.add_argument_group("watch alarms")
+    watch.add_argument("--watch", type=duration, metavar="TIME", help=what)
+    watch.add_argument(
+        "--alarms",
+        nargs="+",
+        default=[],
+        metavar="ALARM",
+        help="the CloudWatch alarms, metric or composite, in the region of the repository",
+    )
+    watch.add_argument("--endpoint", metavar="ENDPOINT", help="also the rollback alarms of this endpoint")
+
+
 def rollback(parser: argparse.ArgumentParser) -> None:
     """Make earlier artifacts current again."""
     chosen = parser.add_mutually_exclusive_group(required=True)
@@ -112,6 +125,7 @@ def rollback(parser: argparse.ArgumentParser) -> None:
         help="only for this target, such as sm86-trt10.13.3 (default: all that have an earlier artifact)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only list what would change")
+    _add_watch(parser, "read alarms for this time, such as 15m, and take the run back only if one fires")
     add_repository(parser)
     parser.set_defaults(run="triton_models.repository.rollback")
 
@@ -144,21 +158,7 @@ def promote(parser: argparse.ArgumentParser) -> None:
         help="only the artifacts for this target, such as sm86-trt10.13.3 (default: for all)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only list what would be copied")
-    watch = parser.add_argument_group("watch a promotion")
-    watch.add_argument(
-        "--watch",
-        type=duration,
-        metavar="TIME",
-        help="afterwards, read alarms for this time, such as 15m: if one fires, all names go back",
-    )
-    watch.add_argument(
-        "--alarms",
-        nargs="+",
-        default=[],
-        metavar="ALARM",
-        help="the CloudWatch alarms, metric or composite, in the region of the repository",
-    )
-    watch.add_argument("--endpoint", metavar="ENDPOINT", help="also the rollback alarms of this endpoint")
+    _add_watch(parser, "afterwards, read alarms for this time, such as 15m: if one fires, all names go back")
     group = add_account(parser)
     group.add_argument(
         "--from-profile", metavar="NAME", help="the AWS profile for the source (default: --profile)"

@@ -86,7 +86,7 @@ class Promoted(JsonReady):
 
 def run(arguments: argparse.Namespace) -> Promoted:
     """Run `fleet promote (NAME... | --all | --only FILE) --from URL --to URL [--watch TIME]`."""
-    watch = asked(arguments)
+    watch = asked(arguments, repository=arguments.to)
     with opened(arguments.source, profile=arguments.from_profile, region=arguments.from_region) as source:
         return promote(
             None if arguments.all or arguments.only else arguments.names,

@@ -101,6 +101,7 @@ class RunRolledBack(JsonReady):
 
     Attributes:
         left: The models that have moved again since, and were left as they are.
+        watched_s: The time for which no alarm fired, so that the run stays; None if it did not depend on one.
     """
 
     repository: str
@@ -108,9 +109,12 @@ class RunRolledBack(JsonReady):
     models: tuple[RolledBack, ...]
     left: tuple[str, ...] = ()
     dry_run: bool = False
+    watched_s: float | None = None
 
     def lines(self) -> Iterator[str]:
         """Yield one line per model and target, and the time from which clients use them."""
+        if self.watched_s is not None:
+            yield f"No alarm fired for {self.watched_s:.0f} s: the run {self.run} stays."
         for each in self.models:
             yield from each.changes()
         yield from _seen(changed=any(each.changed for each in self.models), dry_run=self.dry_run)
@@ -197,7 +201,14 @@ def rollback_run(
 
 
 def run(arguments: argparse.Namespace) -> RolledBack | RunRolledBack:
-    """Run `fleet rollback (NAME [--to ARTIFACT] [--target TARGET] | --run RUN) [--dry-run]`."""
+    """Run `fleet rollback (NAME [--to ARTIFACT] [--target TARGET] | --run RUN) [--watch TIME]`."""
+    watching = arguments.watch is not None or arguments.alarms or arguments.endpoint
+    if watching and (arguments.of_run is None or arguments.dry_run):
+        raise ROLLBACK_OPTIONS.error(
+            what="--watch, --alarms and --endpoint are for --run, without --dry-run",
+            where="the command line",
+            fix="give --run last, or the id of a run in `fleet history`",
+        )
     if arguments.of_run is not None:
         if arguments.to or arguments.target:
             raise ROLLBACK_OPTIONS.error(
@@ -206,6 +217,8 @@ def run(arguments: argparse.Namespace) -> RolledBack | RunRolledBack:
                 why="each model of a run has its own earlier artifact",
                 fix="omit them, or give the name of a model instead of --run",
             )
+        if watching:
+            return _watched(arguments)
         return rollback_run(arguments.of_run, repository=arguments.repository, dry_run=arguments.dry_run)
     return rollback(
         arguments.model,
@@ -214,6 +227,18 @@ def run(arguments: argparse.Namespace) -> RolledBack | RunRolledBack:
         target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
         dry_run=arguments.dry_run,
     )
+
+
+def _watched(arguments: argparse.Namespace) -> RunRolledBack:
+    """Take a run back if an alarm fires."""
+    from triton_models.repository.watch import asked
+
+    with opened(arguments.repository) as store:
+        watch = asked(arguments, repository=store.url)
+        run = _run_id(arguments.of_run, read(store).manifest, where=store.repository.manifest_url)
+        if watch is not None:
+            watch.follow(run, store, by=publisher())
+    return RunRolledBack(repository=store.url, run=run, models=(), watched_s=arguments.watch)
 
 
 def _way_back(model: str, record: ModelRecord, run: str, store: Store) -> tuple[RolledBack, bool] | None:

@@ -1,6 +1,6 @@
-"""`fleet promote --watch`: read alarms after a promotion, and take it back when one of them fires.
+"""`fleet promote --watch`, `fleet rollback --run RUN --watch`: take a run back when an alarm fires.
 
-They are read before anything moves as well: an alarm that fires already says nothing about the promotion.
+Before a promotion, they are read as well: an alarm that fires already says nothing about the promotion.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Watch:
         return firing, [WATCH.problem(what=unread, where=_HERE, fix=fix)] if unread else []
 
 
-def asked(arguments: argparse.Namespace) -> Watch | None:
+def asked(arguments: argparse.Namespace, *, repository: str) -> Watch | None:
     """Return the watch of `--watch TIME [--alarms NAME...] [--endpoint NAME]`; None without it."""
     given = bool(arguments.alarms or arguments.endpoint)
     if arguments.watch is None and not given:
@@ -126,7 +126,7 @@ def asked(arguments: argparse.Namespace) -> Watch | None:
 
     # A reading that hangs would delay the way back.
     config = Config(retries={"mode": "standard", "total_max_attempts": 3}, connect_timeout=5, read_timeout=10)
-    with opened(arguments.to) as store:
+    with opened(repository) as store:
         session, region = boto3.session.Session(), bucket_region(store)
         alarms = [*arguments.alarms]
         if arguments.endpoint:
