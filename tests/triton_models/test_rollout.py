@@ -277,14 +277,25 @@ def test_a_lost_answer_ends_a_roll_out_once(
 
 @pytest.mark.parametrize(
     ("asked", "ends"),
-    [((5000, 0), ("promoted", 0)), ((5000, 250), ("returned", 1)), ((1, 0), ("share", 1))],
-    ids=["good", "failing", "too few requests"],
+    [
+        ((5000, 0, None), ("promoted", 0)),
+        ((5000, 250, None), ("returned", 1)),
+        ((1, 0, None), ("share", 1)),
+        ((5000, 0, 0), ("promoted", 0)),
+        ((5000, 0, 100), ("returned", 1)),
+    ],
+    ids=["good", "failing", "too few requests", "a good shadow", "other answers"],
 )
 def test_a_watch_promotes_a_good_candidate_and_takes_a_bad_one_back(
-    repository: str, s3: Any, versions: list[Artifact], asked: tuple[int, int], ends: tuple[str, int]
+    repository: str,
+    s3: Any,
+    versions: list[Artifact],
+    asked: tuple[int, int, int | None],
+    ends: tuple[str, int],
 ) -> None:
-    requests, errors = asked
-    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.5))
+    requests, errors, differing = asked[0] or 0, asked[1] or 0, asked[2]
+    given = {} if differing is None else {"shadow": True, "tolerance": 0.1}
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.5, **given))
     store, minutes = Store(Repository.parse(repository), s3), [0.0]
     step = minilm(repository, s3).candidate
     assert step is not None
@@ -302,6 +313,9 @@ def test_a_watch_promotes_a_good_candidate_and_takes_a_bad_one_back(
                     error="endpoint-failed" if number < failing else "",
                     waited_s=None,
                 )
+        for number in range(requests if differing is not None else 0):
+            artifact = ("minilm", versions[1].name)
+            recorder.compared(endpoint="e", artifact=artifact, same=number >= (differing or 0))
         recorder.close()
 
     found = watched(
