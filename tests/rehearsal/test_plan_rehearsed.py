@@ -25,6 +25,7 @@ from tests.rehearsal.served_models import FLOATS, python_model
 from tests.rehearsal.test_instance_groups import LONG, Fleet
 from triton_models.facts.containers import REQUEST_THREADS
 from triton_models.plan.simulation import Endpoint, Models, Simulation
+from triton_rehearsal.hosting.instance_group import Watch
 from triton_rehearsal.hosting.metrics import Load, Unload
 from triton_rehearsal.hosting.service import Hosting
 
@@ -130,7 +131,7 @@ class Scenario:
 SCENARIOS = {
     "all fit": Scenario(models=4, room=8, rate=15),
     "few are asked often": Scenario(models=8, room=6, rate=10, popularity=2.5, load_s=0.5, seconds=30),
-    "thrash": Scenario(models=5, room=4, rate=1.0, popularity=0.3, load_s=0.5, seconds=60),
+    "thrash": Scenario(models=5, room=4, rate=1.0, popularity=0.3, load_s=0.5, busy_s=0.1, seconds=60),
     "two instances": Scenario(models=8, room=5, rate=20, load_s=0.5, instances=2),
     "three full instances": Scenario(
         models=12, room=3, rate=8, load_s=0.5, instances=3, popularity=2.0, seconds=30
@@ -174,7 +175,10 @@ def aws() -> Iterator[MotoAws]:
 def rehearsed(scenario: Scenario, aws: MotoAws, directory: Path) -> Seen:
     at, asked = scenario.requests()
     memory = int(scenario.room * SIZE + SIZE // 2) * MIB
-    with Hosting(aws, directory=directory, lookup_s=0.0, gpu_memory=memory) as hosting:
+    # A list of models waits for the loads in progress, and the requests of its thread with it. The platform asks
+    # for one every few seconds, which the plan leaves out.
+    watch = Watch() if scenario.lost else Watch(interval_s=1000.0)
+    with Hosting(aws, directory=directory, lookup_s=0.0, gpu_memory=memory, watch=watch) as hosting:
         one = Fleet(aws, hosting, instances=scenario.instances, environment=THREADS)
         source = MODEL.format(load_s=scenario.load_s, busy_s=scenario.busy_s)
         sizes = [scenario.sizes[number % len(scenario.sizes)] for number in range(scenario.models)]
