@@ -175,8 +175,8 @@ def aws() -> Iterator[MotoAws]:
 def rehearsed(scenario: Scenario, aws: MotoAws, directory: Path) -> Seen:
     at, asked = scenario.requests()
     memory = int(scenario.room * SIZE + SIZE // 2) * MIB
-    # The platform asks for a list of the models every few seconds. It waits for the loads in progress, and the
-    # requests of its thread wait with it: the plan leaves that out.
+    # The platform asks for a list of the models every few seconds, which waits for the loads in progress, and
+    # the requests of its thread wait with it: the plan leaves that out.
     watch = Watch() if scenario.lost else Watch(interval_s=1000.0)
     with Hosting(aws, directory=directory, lookup_s=0.0, gpu_memory=memory, watch=watch) as hosting:
         one = Fleet(aws, hosting, instances=scenario.instances, environment=THREADS)
