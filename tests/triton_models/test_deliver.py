@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.triton_models.declared_models import declare
+from tests.triton_models.declared_models import CODE, declare
 from tests.triton_models.publishing_aws import consistent_manifest, new_repository, objects, put, stored
 from triton_models.artifact.pack.pack import pack
 from triton_models.base.encoding import BINARY_TYPE
@@ -203,6 +203,22 @@ def test_what_is_published_already_is_unchanged(delivery, models, s3):
     assert [each.results[0].status for each in (first, second)] == ["published", "unchanged"]
     assert second.exit_code == 0
     assert Path(second.results[0].log).read_text().count("build ...") == 1  # the log is the last run's
+
+
+@pytest.mark.parametrize(("shadow", "expected"), [("False", ("share", 0.0)), ("True", ("shadow", 0.001))])
+def test_a_new_version_of_a_declaration_with_a_trial_is_a_candidate_and_the_first_one_is_current(
+    delivery, models, s3, shadow, expected
+):
+    for code in (CODE, CODE + "# again"):
+        path = declare(models, "tried", code=code)
+        text = path.read_text().replace("import Example,", "import Trial, Example,")
+        path.write_text(text.replace("0.001,", f"0.001, trial=Trial(share=0.1, shadow={shadow}),"))
+        (result,) = deliver(["tried"], delivery, s3=s3).results
+        assert result.status == "published"
+    record = consistent_manifest(delivery.repository, s3).models["tried"]
+    assert len(record.artifacts) == 2
+    assert record.candidate.artifact == result.artifact not in record.current.values()
+    assert (record.candidate.how, record.candidate.tolerance, record.candidate.share) == (*expected, 1000)
 
 
 def test_a_publication_notes_its_inputs_and_has_a_request_that_warms_the_model_up(delivery, models, s3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from triton_models.builds.inputs import Inputs, find_inputs
 from triton_models.cli.main import main
 from triton_models.deliver.diff import ModelState, changed
 from triton_models.deliver.results import Results
-from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
+from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Share
 from triton_models.repository.places import Place
 
 RELEASE = "25.09"
@@ -87,6 +88,22 @@ def test_a_rollback_is_undone_by_other_sources_and_not_by_better_tools(two_versi
     assert state(rolled_back(with_other_tools, "net"), models) == ("held", ())
     declare(models, "net", factor=4)
     assert state(rolled_back(two_versions, "net"), models) == ("changed", ("declaration",))
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_candidate_is_built_again_only_from_other_sources_also_when_it_was_returned(models, ends):
+    declare(models, "net")
+    current = published(Manifest(), "net", inputs_of("net", models))
+    declare(models, "net", factor=3)
+    record = ArtifactRecord(size=1, sha256=64 * "1", build={}, inputs=inputs_of("net", models))
+    wanted = Publication(model="net", artifact=f"net-{16 * '1'}.tar.gz", record=record)
+    later = EARLIER + timedelta(hours=1)
+    manifest = current.with_candidate(wanted, share=Share(parts=500), at=later, by="ann")
+    if ends:
+        manifest = manifest.with_rollout_ended("net", promoted=False, at=later, by="ann", why="slow")
+    assert state(manifest, models) == ("held", ())
+    declare(models, "net", factor=4)
+    assert state(manifest, models) == ("changed", ("declaration",))
 
 
 def test_after_a_rollback_the_sources_that_went_back_too_are_unchanged(two_versions, models):
