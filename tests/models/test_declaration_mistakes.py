@@ -99,7 +99,7 @@ MISTAKES = [
     ("tolerance=1e-4", 'tolerance={"fp16": 1}', "no tolerance for fp32", "tolerance="),
     ('code="tok', 'weights_files=["a"], code="tok', "takes a from the weights", "weights=Hub"),
     ("tolerance=1e-4", "tolerance=-1", "the tolerance -1", "tolerance="),
-    ("tolerance=1e-4,", "tolerance=1e-4, trial=Trial(share=1.0),", "a share of 1.0", "trial="),
+    ("tolerance=1e-4,", "tolerance=1e-4, trial=Trial(share=1.0),", "a share of 1.0", "tolerance="),
     ('code="tokenizer.py"', 'code="tokenise.py"', "no file 'tokenise.py'", "code="),
     ('"INT32", [TOKENS])],', '"INT64", [7])],', "TYPE_INT64 [7] and TYPE_INT32 [-1]", "steps="),
 ]  # fmt: skip
