@@ -25,7 +25,6 @@ from tests.rehearsal.served_models import FLOATS, python_model
 from tests.rehearsal.test_instance_groups import LONG, Fleet
 from triton_models.facts.containers import REQUEST_THREADS
 from triton_models.plan.simulation import Endpoint, Models, Simulation
-from triton_rehearsal.hosting.instance_group import Watch
 from triton_rehearsal.hosting.metrics import Load, Unload
 from triton_rehearsal.hosting.service import Hosting
 
@@ -175,10 +174,7 @@ def aws() -> Iterator[MotoAws]:
 def rehearsed(scenario: Scenario, aws: MotoAws, directory: Path) -> Seen:
     at, asked = scenario.requests()
     memory = int(scenario.room * SIZE + SIZE // 2) * MIB
-    # The platform asks for a list of the models every few seconds, which waits for the loads in progress, and
-    # the requests of its thread wait with it: the plan leaves that out.
-    watch = Watch() if scenario.lost else Watch(interval_s=1000.0)
-    with Hosting(aws, directory=directory, lookup_s=0.0, gpu_memory=memory, watch=watch) as hosting:
+    with Hosting(aws, directory=directory, lookup_s=0.0, gpu_memory=memory) as hosting:
         one = Fleet(aws, hosting, instances=scenario.instances, environment=THREADS)
         source = MODEL.format(load_s=scenario.load_s, busy_s=scenario.busy_s)
         sizes = [scenario.sizes[number % len(scenario.sizes)] for number in range(scenario.models)]

@@ -1,8 +1,4 @@
-"""Invocations of loaded models from an event loop, each over a connection of its own.
-
-Triton gives a connection to a thread that does not load a model at this moment. A connection that stays open
-would keep its thread, and its requests would wait for each load there.
-"""
+"""Invocations of loaded models from an event loop, each over a connection of its own: see `Contract`."""
 
 from __future__ import annotations
 
