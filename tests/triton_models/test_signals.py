@@ -131,6 +131,32 @@ def test_the_minutes_and_the_hour_of_many_processes_are_counted_once(
     assert sum(sum(requests(each).values()) for each in apart) == asked
 
 
+@pytest.mark.story
+def test_five_thousand_models_of_twenty_processes_are_counted_once_although_some_end_at_any_step(
+    store: Store, now: Now, process: Callable[[], Recorder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = Recorder._put
+    for number in range(20):
+        recorder, now.at = process(), START
+        for minute in range(3):
+            for model in range(5_000):
+                ask(recorder, f"m{model}")
+            now.at = START + 60 * (minute + 1)
+            with monkeypatch.context() as broken:
+                if (number, minute) in {(3, 2), (4, 2)}:  # it ends before its last minute is there, or after
+                    ends = {3: lambda *_: False, 4: lambda *given: put(*given) and False}[number]
+                    broken.setattr(Recorder, "_put", ends)
+                recorder.write()
+        if number in {3, 4}:
+            monkeypatch.setattr(recorder, "_pending", recorder._pending.__class__())
+            monkeypatch.setattr(recorder, "_written", {})
+    signals = hour(store)
+    assert set(requests(signals).values()) == {20 * 3 - 1}
+    assert len(signals.counts) == 5_000
+    assert signals.processes == 20
+    assert signals.ended == 20  # none has written what it counts now
+
+
 def test_a_part_of_an_hour_is_read_by_its_minutes(
     store: Store, now: Now, process: Callable[[], Recorder]
 ) -> None:
