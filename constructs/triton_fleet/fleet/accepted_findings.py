@@ -21,6 +21,7 @@ from triton_fleet.endpoint.functions.automatic_builds import AutomaticBuilds
 from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.scaling.alias import EndpointAlias
+from triton_fleet.operations.signals import ModelSignals
 from triton_fleet.operations.warm_up import EndpointWarmUp
 from triton_fleet.parts.arguments.roles import policy_of
 from triton_fleet.parts.network.findings import as_cdk_nag_writes
@@ -51,14 +52,21 @@ def pattern(policy: IConstruct, arn: str, reason: str) -> Acceptance:
     return Acceptance(construct=policy, finding=f"AwsSolutions-IAM5[Resource::{written}]", reason=reason)
 
 
-def reads(policy: IConstruct, repository: ModelRepository, *, below: str = "") -> Acceptance:
-    """The acceptance of reading a repository, or what is below a prefix in it."""
+_UPLOADED = (
+    "The artifacts of the repository are not known at deployment: models are added by uploading them. The "
+    "role reaches their prefix and nothing else."
+)
+
+
+def reads(
+    policy: IConstruct, repository: ModelRepository, *, prefix: str = "", reason: str = _UPLOADED
+) -> Acceptance:
+    """The acceptance of reading a repository, or what is below another prefix of its bucket."""
     bucket = _bucket_arn(repository, policy)
     return Acceptance(
         construct=policy,
-        finding=f"AwsSolutions-IAM5[Resource::{bucket}/{repository.prefix}{below}*]",
-        reason="The artifacts of the repository are not known at deployment: models are added by uploading "
-        "them. The role reaches their prefix and nothing else.",
+        finding=f"AwsSolutions-IAM5[Resource::{bucket}/{prefix or repository.prefix}*]",
+        reason=reason,
     )
 
 
@@ -83,7 +91,24 @@ def _bucket_arn(repository: ModelRepository, seen_from: IConstruct) -> str:
 def in_warm_up(warm_up: EndpointWarmUp) -> Iterator[Acceptance]:
     """Accepted findings of a warm-up that reads the requests of builds."""
     policy = policy_of(warm_up.function.role)
-    yield reads(policy, warm_up.endpoint.repository, below=f"{REQUESTS}/")
+    repository = warm_up.endpoint.repository
+    yield reads(policy, repository, prefix=f"{repository.prefix}{REQUESTS}/")
+
+
+def in_signals(signals: ModelSignals) -> Iterator[Acceptance]:
+    """Accepted findings of what reads the signals of clients."""
+    policy = policy_of(signals.function.role)
+    yield reads(
+        policy,
+        signals.repository,
+        prefix=signals.repository.signals_prefix,
+        reason="Clients name the objects. The role reads nothing else.",
+    )
+    yield pattern(
+        policy,
+        "*",
+        "cloudwatch:PutMetricData has no resources. A condition limits it to the namespace of the endpoint.",
+    )
 
 
 def in_endpoint(endpoint: MultiModelEndpoint, repository: ModelRepository) -> Iterator[Acceptance]:

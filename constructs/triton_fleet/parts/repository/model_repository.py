@@ -130,6 +130,7 @@ class ModelRepository(Construct):
         if self.owned:
             self._refuse_overwriting()
         self.url = f"s3://{self.bucket.bucket_name}/{self.prefix}"
+        self._expiring = set[str]()
         self._usage = RepositoryUsage()
         LateProblems(self, self._usage.misfits)
 
@@ -151,6 +152,11 @@ class ModelRepository(Construct):
     def working_prefix(self) -> str:
         """The prefix of what builds keep next to the artifacts: no endpoint serves what is below it."""
         return f"{self.prefix.removesuffix('/')}-builds/"
+
+    @property
+    def signals_prefix(self) -> str:
+        """The prefix of what clients count of the models; no endpoint serves what is below it either."""
+        return f"{self.prefix.removesuffix('/')}-signals/"
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to list and read the prefix, and nothing else.
@@ -243,8 +249,11 @@ class ModelRepository(Construct):
     def expire(self, *, rule: str, prefix: str, after: Duration) -> None:
         """Let S3 delete what is below a prefix of the bucket when it is old; of an existing bucket, say so.
 
-        The rule is the lifecycle rule's id.
+        The rule is the lifecycle rule's id: a second one of it changes nothing.
         """
+        if rule in self._expiring:
+            return
+        self._expiring.add(rule)
         if isinstance(self.bucket, s3.Bucket):
             self.bucket.add_lifecycle_rule(id=rule, prefix=prefix, expiration=after)
             return
