@@ -52,21 +52,14 @@ def pattern(policy: IConstruct, arn: str, reason: str) -> Acceptance:
     return Acceptance(construct=policy, finding=f"AwsSolutions-IAM5[Resource::{written}]", reason=reason)
 
 
-_UPLOADED = (
-    "The artifacts of the repository are not known at deployment: models are added by uploading them. The "
-    "role reaches their prefix and nothing else."
-)
-
-
-def reads(
-    policy: IConstruct, repository: ModelRepository, *, prefix: str = "", reason: str = _UPLOADED
-) -> Acceptance:
-    """The acceptance of reading a repository, or what is below another prefix of its bucket."""
+def reads(policy: IConstruct, repository: ModelRepository, *, below: str = "") -> Acceptance:
+    """The acceptance of reading a repository, or what is below a prefix in it."""
     bucket = _bucket_arn(repository, policy)
     return Acceptance(
         construct=policy,
-        finding=f"AwsSolutions-IAM5[Resource::{bucket}/{prefix or repository.prefix}*]",
-        reason=reason,
+        finding=f"AwsSolutions-IAM5[Resource::{bucket}/{repository.prefix}{below}*]",
+        reason="The artifacts of the repository are not known at deployment: models are added by uploading "
+        "them. The role reaches their prefix and nothing else.",
     )
 
 
@@ -91,23 +84,20 @@ def _bucket_arn(repository: ModelRepository, seen_from: IConstruct) -> str:
 def in_warm_up(warm_up: EndpointWarmUp) -> Iterator[Acceptance]:
     """Accepted findings of a warm-up that reads the requests of builds."""
     policy = policy_of(warm_up.function.role)
-    repository = warm_up.endpoint.repository
-    yield reads(policy, repository, prefix=f"{repository.prefix}{REQUESTS}/")
+    yield reads(policy, warm_up.endpoint.repository, below=f"{REQUESTS}/")
 
 
 def in_signals(signals: ModelSignals) -> Iterator[Acceptance]:
     """Accepted findings of what reads the signals of clients."""
-    policy = policy_of(signals.function.role)
-    yield reads(
-        policy,
-        signals.repository,
-        prefix=signals.repository.signals_prefix,
+    policy, repository = policy_of(signals.function.role), signals.repository
+    bucket = _bucket_arn(repository, policy)
+    yield Acceptance(
+        construct=policy,
+        finding=f"AwsSolutions-IAM5[Resource::{bucket}/{repository.signals_prefix}*]",
         reason="Clients name the objects. The role reads nothing else.",
     )
     yield pattern(
-        policy,
-        "*",
-        "cloudwatch:PutMetricData has no resources. A condition limits it to the namespace of the endpoint.",
+        policy, "*", "cloudwatch:PutMetricData has no resources. A condition limits it to one namespace."
     )
 
 

@@ -179,14 +179,7 @@ class MultiModelFleet(Construct):
             AlarmTopic(self, "Notifications", email=alarm_email) if alarm_email and not alarm_topic else None
         )
         topic = alarm_topic or (self.notifications.topic if self.notifications else None)
-        self.signals = self._signals(watch, limits) if signals else None
-        if watch and not signals:
-            raise WATCHED_MODELS.error(
-                what=f"watch names {', '.join(watch)}, and signals is off",
-                where=f"watch of {self.node.path}",
-                fix="turn signals on, or remove watch",
-                why="no metric says how a single model does",
-            )
+        self.signals = self._signals(watch, limits, on=signals)
         self.alarms, self.dashboard = self._operations(limits, topic, hourly_price_usd)
         self.budget = (
             None
@@ -310,10 +303,20 @@ class MultiModelFleet(Construct):
         rendered += [stack.resolve(each) for each in theirs]
         return hashlib.sha256(json.dumps(rendered, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
-    def _signals(self, watch: Sequence[str], limits: Thresholds) -> ModelSignals:
-        return ModelSignals(
-            self, "Signals", endpoint=self.endpoint, watch=watch, thresholds=limits, alias=self.alias
-        )
+    def _signals(self, watch: Sequence[str], limits: Thresholds, *, on: bool) -> ModelSignals | None:
+        if on:
+            signals = ModelSignals(self, "Signals", endpoint=self.endpoint, watch=watch, thresholds=limits)
+            # Those of another endpoint are read once clients go there.
+            signals.function.function.node.add_dependency(self.alias)
+            return signals
+        if watch:
+            raise WATCHED_MODELS.error(
+                what=f"watch names {', '.join(watch)}, and signals is off",
+                where=f"watch of {self.node.path}",
+                fix="turn signals on, or remove watch",
+                why="AWS has no metric of a single model",
+            )
+        return None
 
     def _operations(
         self, limits: Thresholds, topic: sns.ITopic | None, hourly_price_usd: float | None

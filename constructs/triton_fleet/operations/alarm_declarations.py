@@ -291,9 +291,8 @@ def watched_model(
         datapoints=3,
         what=f"Calls to the model {model} fail.",
         why=(
-            "Clients count calls after their retries, so each failure reached an application. The latest "
-            "calls are those of the last minute, or of up to 15 minutes for a model with few calls. One or "
-            "two failures do not count."
+            "Clients count calls after their retries, so each failure reached an application. For a model "
+            "with few calls, those of up to 15 minutes count. One or two failures do not count."
         ),
         runbook=(
             f"`fleet top --sort failed` shows the errors of {model}. If its version is new, undo it with "
@@ -310,14 +309,13 @@ def watched_model(
         datapoints=3,
         what=f"The slowest 1 % of calls to the model {model} wait too long.",
         why=(
-            "It is the time from the call to the answer: with the network, the queue, retries, and the wait "
-            "while the model loads. Minutes with few calls do not count, because a single outlier would "
-            "decide."
+            "It is the time from the call to the answer, with the network, retries and loads. Minutes with "
+            "few calls do not count, because a single outlier would decide."
         ),
         runbook=(
-            "If the Latency alarm fires as well, start with that one. If not, check in the dashboard's table "
-            f"of the worst models if calls wait for {model} to load: then look at the Thrash alarm. "
-            f"Otherwise the model is slow: if its version is new, undo it with `fleet rollback {model}`."
+            "If the Latency alarm fires as well, start with that one. If calls wait for the model to load, as "
+            "the dashboard's table of the worst models says, look at the Thrash alarm. Otherwise the model is "
+            f"slow: if its version is new, undo it with `fleet rollback {model}`."
         ),
     )
 
@@ -333,8 +331,8 @@ def failing_models(failing: cloudwatch.IMetric) -> AlarmDeclaration:
         datapoints=3,
         what="At least one model fails: half of its latest calls, and three or more.",
         why=(
-            "Among thousands of models some always get bad input, so the limit is half of the calls. A model "
-            "with few calls is judged by those of the last 15 minutes. For pages, watch a model by name."
+            "Among thousands of models some always get bad input, so the limit is half of the calls. For a "
+            "page, watch the model by its name."
         ),
         runbook=(
             "The dashboard's table of the worst models names it, and `fleet top --sort failed` its errors. "
@@ -356,8 +354,8 @@ def unread_signals(errors: cloudwatch.IMetric) -> AlarmDeclaration:
         what="The signals of models cannot be read: the alarms about single models are blind.",
         why="After a failed run, the next one reads what is missing. Ten of fifteen will not end alone.",
         runbook=(
-            "Read the log of the function, which names the error. If access is denied, its role may have "
-            "lost the bucket or its key. Clients are not affected, and `fleet top` has all figures."
+            "Read the log of the function. If access is denied, its role may have lost the bucket or the key. "
+            "Clients are not affected, and `fleet top` has all figures."
         ),
     )
 

@@ -10,7 +10,6 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from triton_fleet.endpoint.functions.inline_function import InlineFunction
@@ -21,10 +20,10 @@ from triton_fleet.operations.alarm_declarations import (
     unread_signals,
     watched_model,
 )
-from triton_fleet.operations.scaling.alias import EndpointAlias
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.parts.arguments.typed import typed
 from triton_fleet.parts.metrics.published import MINUTE, math_number
+from triton_fleet.parts.repository.model_repository import allow
 from triton_models.artifact.layout import MODEL_NAME
 from triton_models.base.checks import Check, Report
 
@@ -73,18 +72,13 @@ class ModelSignals(Construct):
         endpoint: MultiModelEndpoint,
         watch: Sequence[str] = (),
         thresholds: Thresholds | None = None,
-        alias: EndpointAlias | None = None,
-        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
     ) -> None:
         """Create the function, and let S3 delete old signals.
 
         Args:
             endpoint: The endpoint whose models are counted. The signals are in the bucket of its repository.
             watch: The names of the models that have alarms of their own: at most 20.
-            thresholds: The limits of normal operation: the errors and the latency of a watched model.
-            alias: The alias of the fleet: the function reads the signals of another endpoint once clients go
-                there.
-            log_retention: The retention of the function's log, from which the table is made.
+            thresholds: The limits of the errors and the latency of a watched model.
         """
         super().__init__(scope, construct_id)
         report = Report(self.node.path)
@@ -112,47 +106,39 @@ class ModelSignals(Construct):
             },
             memory_mb=256,  # twenty minutes of some thousand models
             timeout_s=120,
-            log_retention=log_retention,
         )
-        self.objects_arn = repository.bucket.arn_for_objects(f"{repository.signals_prefix}*")
+        self._objects_arn = repository.bucket.arn_for_objects(f"{repository.signals_prefix}*")
         self.grant_read(self.function.role)
-        self.function.role.add_to_policy(
-            iam.PolicyStatement(
-                sid="Metrics",
-                actions=["cloudwatch:PutMetricData"],
-                resources=["*"],
-                conditions={"StringEquals": {"cloudwatch:namespace": self._namespace}},
-            )
-        )
-        function = self.function.function
+        named = {"StringEquals": {"cloudwatch:namespace": self._namespace}}
+        allow(self.function.role, "cloudwatch:PutMetricData", on="*", conditions=named)
         rule = events.CfnRule(
             self,
             "Rule",
             description="A minute of signals is over",
             schedule_expression="rate(1 minute)",
-            targets=[events.CfnRule.TargetProperty(id="Signals", arn=function.attr_arn)],
+            targets=[events.CfnRule.TargetProperty(id="Signals", arn=self.function.function.attr_arn)],
         )
         self.function.allow_rule(self, rule)
-        if alias is not None:
-            function.node.add_dependency(alias)
 
     def grant_write(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Allow what a client with `signals` does: add objects. It may read none.
+        """Allow what a client with `signals` does: add objects, and read none.
 
-        Decrypt belongs to it, for S3 verifies the key of a bucket with it. Source, read on 2026-11-27:
+        S3 verifies the key of a bucket with Decrypt. Source, read on 2026-11-27:
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-key.html
         """
-        return self._grant(grantee, "s3:PutObject", on=self.objects_arn).combine(
-            self._grant(grantee, "kms:Decrypt", "kms:GenerateDataKey", on=self.repository.key.key_arn)
+        key = self.repository.key.key_arn
+        return allow(grantee, "s3:PutObject", on=self._objects_arn).combine(
+            allow(grantee, "kms:Decrypt", "kms:GenerateDataKey", on=key)
         )
 
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow what `fleet top` does: list and read the signals."""
+        bucket, key = self.repository.bucket.bucket_arn, self.repository.key.key_arn
         listed = {"StringLike": {"s3:prefix": f"{self.repository.signals_prefix}*"}}
         return (
-            self._grant(grantee, "s3:ListBucket", on=self.repository.bucket.bucket_arn, conditions=listed)
-            .combine(self._grant(grantee, "s3:GetObject", on=self.objects_arn))
-            .combine(self._grant(grantee, "kms:Decrypt", on=self.repository.key.key_arn))
+            allow(grantee, "s3:ListBucket", on=bucket, conditions=listed)
+            .combine(allow(grantee, "s3:GetObject", on=self._objects_arn))
+            .combine(allow(grantee, "kms:Decrypt", on=key))
         )
 
     def metric_models_failing(self) -> cloudwatch.Metric:
@@ -192,17 +178,6 @@ class ModelSignals(Construct):
             statistic="Maximum",
             period=MINUTE,
             label=label,
-        )
-
-    def _grant(
-        self,
-        grantee: iam.IGrantable,
-        *actions: str,
-        on: str,
-        conditions: dict[str, dict[str, str]] | None = None,
-    ) -> iam.Grant:
-        return iam.Grant.add_to_principal(
-            grantee=grantee, actions=[*actions], resource_arns=[on], conditions=conditions
         )
 
 

@@ -25,36 +25,28 @@ RUNTIME = lambda_.Runtime.PYTHON_3_14
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
-_SOURCES: Mapping[str, Path] = MappingProxyType(
-    {
-        f"{__package__}.code": Path(__file__).with_name("code"),
-        signals.__name__: Path(str(signals.__file__)).parent,
-    }
-)
+_CODE = Path(__file__).with_name("code")
+_FOLDERS = {f"{__package__}.code": _CODE, signals.__name__: Path(str(signals.__file__)).parent}
 _SHARED = re.compile(
-    rf"^from ({'|'.join(map(re.escape, _SOURCES))})\.(\w+) import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE
+    rf"^from ({'|'.join(map(re.escape, _FOLDERS))})\.(\w+) import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE
 )
 _BEGINNING = re.compile(r'\A"""[^"]*"""\n+from __future__ import annotations\n+')
 
 
 def function_code(source: str) -> str:
-    """The code of a function: a file of the folder code, with those that it imports in it, each once.
+    """The code of a function: a file of the folder code, with those that it imports in it, each once."""
+    return _code(_CODE / f"{source}.py", set())
 
-    They are of the same folder, or of the signals.
-    """
-    written = set[Path]()
 
-    def code(path: Path) -> str:
-        def shared(found: re.Match[str]) -> str:
-            path = _SOURCES[found[1]] / f"{found[2]}.py"
-            if path in written:
-                return ""
-            written.add(path)
-            return _BEGINNING.sub("", code(path))
+def _code(path: Path, written: set[Path]) -> str:
+    def shared(found: re.Match[str]) -> str:
+        file = _FOLDERS[found[1]] / f"{found[2]}.py"
+        if file in written:
+            return ""
+        written.add(file)
+        return _BEGINNING.sub("", _code(file, written))
 
-        return _SHARED.sub(shared, path.read_text(encoding="utf-8"))
-
-    return code(_SOURCES[f"{__package__}.code"] / f"{source}.py")
+    return _SHARED.sub(shared, path.read_text(encoding="utf-8"))
 
 
 class InlineFunction(Construct):

@@ -179,8 +179,8 @@ class ModelRepository(Construct):
         manifest = f"{self.prefix}{MANIFEST_NAME}"
         named = {"StringLikeIfExists": {"s3:prefix": [manifest]}}
         return (
-            _allow(grantee, "s3:ListBucket", on=self.bucket.bucket_arn, conditions=named)
-            .combine(_allow(grantee, "s3:GetObject", on=self.bucket.arn_for_objects(manifest)))
+            allow(grantee, "s3:ListBucket", on=self.bucket.bucket_arn, conditions=named)
+            .combine(allow(grantee, "s3:GetObject", on=self.bucket.arn_for_objects(manifest)))
             .combine(self._grant_key(grantee, "kms:Decrypt"))
         )
 
@@ -241,8 +241,8 @@ class ModelRepository(Construct):
         return (
             self._grant_list(grantee)
             .combine(self._grant_objects(grantee, "s3:GetObject", "s3:DeleteObject"))
-            .combine(_allow(grantee, "s3:PutObject", on=manifest))
-            .combine(_allow(grantee, *(f"sagemaker:{each}" for each in read), on="*"))
+            .combine(allow(grantee, "s3:PutObject", on=manifest))
+            .combine(allow(grantee, *(f"sagemaker:{each}" for each in read), on="*"))
             .combine(self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey"))
         )
 
@@ -288,18 +288,19 @@ class ModelRepository(Construct):
         )
 
     def _grant_list(self, grantee: iam.IGrantable) -> iam.Grant:
-        return _allow(grantee, "s3:ListBucket", on=self.bucket.bucket_arn, conditions=self.list_condition)
+        return allow(grantee, "s3:ListBucket", on=self.bucket.bucket_arn, conditions=self.list_condition)
 
     def _grant_objects(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
-        return _allow(grantee, *actions, on=self.artifacts_arn)
+        return allow(grantee, *actions, on=self.artifacts_arn)
 
     def _grant_key(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
-        return _allow(grantee, *actions, on=self.key.key_arn)
+        return allow(grantee, *actions, on=self.key.key_arn)
 
 
-def _allow(
+def allow(
     grantee: iam.IGrantable, *actions: str, on: str, conditions: Mapping[str, Any] | None = None
 ) -> iam.Grant:
+    """Grant actions on a resource."""
     return iam.Grant.add_to_principal(
         grantee=grantee, actions=list(actions), resource_arns=[on], conditions=conditions
     )
