@@ -367,7 +367,7 @@ USD = {
     "metric": 0.30,
     "alarm": 0.10,
 }
-"""Prices of S3 Standard, CloudWatch and Lambda in us-east-1, 2026-11-27."""
+"""Prices of S3 Standard, CloudWatch and Lambda in us-east-1, without what is free in the first place."""
 MINUTES, HOURS = 43_800, 730  # of a month
 
 

@@ -30,6 +30,7 @@ from triton_models.repository.objects import Store
 from triton_models.signals.recorder import Recorder
 from triton_models.signals.stored import read
 from triton_rehearsal.hosting.service import Hosting
+from triton_rehearsal.page import document
 
 pytestmark = pytest.mark.story
 
@@ -279,3 +280,7 @@ def test_a_model_that_fails_on_its_server_sets_off_the_alarms_and_is_first_in_th
         WATCHED: (25, 25),
     }
     assert fleet.refused("operator", accesses) == set()
+    [dashboard] = document.read(fleet.aws, hosting)["dashboards"]
+    shown = {each["title"]: each for each in dashboard["widgets"] if each["type"] == "metric"}
+    for title, value in (("Models that fail", 1), ("Watched models, failed calls, %", 100)):
+        assert value in {point for line in shown[title]["series"] for _, point in line["points"]}

@@ -313,9 +313,9 @@ def watched_model(
             "few calls do not count, because a single outlier would decide."
         ),
         runbook=(
-            "If the Latency alarm fires as well, start with that one. If calls wait for the model to load, as "
-            "the dashboard's table of the worst models says, look at the Thrash alarm. Otherwise the model is "
-            f"slow: if its version is new, undo it with `fleet rollback {model}`."
+            "If the Latency alarm fires as well, start with that one. If calls wait for the model to load, "
+            "which the dashboard's table of the worst models shows, look at the Thrash alarm. Otherwise the "
+            f"model is slow: if its version is new, undo it with `fleet rollback {model}`."
         ),
     )
 
@@ -354,8 +354,8 @@ def unread_signals(errors: cloudwatch.IMetric) -> AlarmDeclaration:
         what="The signals of models cannot be read: the alarms about single models are blind.",
         why="After a failed run, the next one reads what is missing. Ten of fifteen will not end alone.",
         runbook=(
-            "Read the log of the function. If access is denied, its role may have lost the bucket or the key. "
-            "Clients are not affected, and `fleet top` has all figures."
+            "Read the log of the function. If access is denied, its role may have lost the bucket or the "
+            "key. Clients are not affected, and `fleet top` has all figures."
         ),
     )
 

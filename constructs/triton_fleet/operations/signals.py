@@ -123,8 +123,8 @@ class ModelSignals(Construct):
     def grant_write(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow what a client with `signals` does: add objects, and read none.
 
-        S3 verifies the key of a bucket with Decrypt. Source, read on 2026-11-27:
-        https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-key.html
+        Decrypt is needed to verify the key of a bucket: AWS documents that for replication. Read 2026-11-27:
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/replication-config-for-kms-objects.html
         """
         key = self.repository.key.key_arn
         return allow(grantee, "s3:PutObject", on=self._objects_arn).combine(
