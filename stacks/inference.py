@@ -43,6 +43,8 @@ class InferenceStack(Stack):
             alarm_email=config.alarm_email or None,
             hourly_price_usd=config.hourly_price_usd,
             monthly_budget_usd=config.monthly_budget_usd,
+            signals=config.signals,
+            watch=config.watch,
             placement=Placement(
                 role=self._role(config.endpoint_role),
                 network=config.vpc.network(self) if config.vpc else None,
@@ -81,6 +83,14 @@ class InferenceStack(Stack):
             value=fleet.dashboard.dashboard.dashboard_name,
             description="What to look at in CloudWatch",
         )
+
+        if fleet.signals is not None:
+            CfnOutput(
+                self,
+                "SignalsUrl",
+                value=fleet.signals.url,
+                description="Where clients write what they count of each model: Client(signals=...)",
+            )
 
     def _role(self, arn: str) -> iam.IRole | None:
         return iam.Role.from_role_arn(self, "EndpointRole", arn) if arn else None

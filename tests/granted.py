@@ -48,7 +48,8 @@ def recorded(*clients: Any) -> list[Access]:
 def needed(service: str, operation: str, params: Mapping[str, Any]) -> Iterator[Access]:
     """Yield what a call needs: in S3 also the use of the bucket's key."""
     if service != "s3":
-        yield Access(action=f"{service}:{operation}", resource="*")
+        named = {"cloudwatch:namespace": params["Namespace"]} if "Namespace" in params else {}
+        yield Access(action=f"{service}:{operation}", resource="*", context=named)
         return
     action, bucket = _S3.get(operation, operation), f"arn:aws:s3:::{params['Bucket']}"
     keys = [each["Key"] for each in params.get("Delete", {}).get("Objects", ())] or [params.get("Key")]

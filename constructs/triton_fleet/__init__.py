@@ -64,6 +64,7 @@ with imports_of("triton_fleet"):
         MetricTarget,
         ModelLatency,
     )
+    from triton_fleet.operations.signals import ModelSignals
     from triton_fleet.operations.thresholds import Thresholds
     from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
     from triton_fleet.parts.arguments.uncaught import short_for_mistakes
@@ -121,6 +122,7 @@ __all__ = [
     "ModelLatency",
     "ModelLibrary",
     "ModelRepository",
+    "ModelSignals",
     "MonthlyBudget",
     "MultiModelEndpoint",
     "MultiModelFleet",

@@ -9,6 +9,7 @@ from triton_fleet.operations.alarm_declarations import (
     Severity,
     caching,
     ceiling,
+    failing_models,
     gpu_memory,
     load_failures,
     no_capacity,
@@ -16,6 +17,8 @@ from triton_fleet.operations.alarm_declarations import (
     rolling_back,
     serving,
     silent,
+    unread_signals,
+    watched_model,
 )
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.parts.metrics.published import EndpointMetrics
@@ -61,6 +64,13 @@ AWS publishes metrics of the queue of such an endpoint, but not of its invocatio
 above that look at requests or latency.
 
 """
+_SIGNALS = """\
+# Alarms about single models
+
+A fleet with `signals` has these as well. AWS publishes no metrics of a model, so they watch what clients
+count: see [See each model](../signals.md#in-the-stack). The first two are there for each model in `watch`.
+
+"""
 _URGENCY = {Severity.PAGE: "Pages.", Severity.TICKET: "A ticket."}
 
 
@@ -78,15 +88,26 @@ def page() -> str:
         no_capacity(metrics, thresholds, fewest=1, most=4),
         silent(metrics),
     ]
+    signals = [
+        *watched_model("NAME", _labelled("NAME, %"), _labelled("NAME, p99, ms"), thresholds),
+        failing_models(_labelled("models that fail")),
+        unread_signals(_labelled("failed runs")),
+    ]
     parts = [
         _HEAD.format(minimum_requests=thresholds.minimum_requests),
         *(_section(each, _URGENCY[each.severity]) for each in regular),
+        _SIGNALS,
+        *(_section(each, _URGENCY[each.severity]) for each in signals),
         _ROLLBACK,
         *(_section(each, "Rolls back.", "Rollback: ") for each in rolling_back(metrics, thresholds)),
         _QUEUE,
         *(_section(each, _URGENCY[each.severity]) for each in queueing(metrics, thresholds)),
     ]
     return "".join(parts)
+
+
+def _labelled(label: str) -> cloudwatch.Metric:
+    return cloudwatch.Metric(namespace="TritonFleet/fleet", metric_name="Signals", label=label)
 
 
 def _section(declaration: AlarmDeclaration, urgency: str, kind: str = "") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,19 @@ def test_a_file_is_complete_in_itself_and_needs_only_what_lambda_has(source: str
     subprocess.run(
         [sys.executable, "-c", "import index; assert callable(index.handler)"], cwd=tmp_path, check=True
     )
+
+
+def test_the_code_of_the_signals_and_of_the_function_that_reads_them_have_no_name_in_common() -> None:
+    defined = [
+        str(getattr(each, "name", "") or getattr(each, "id", ""))
+        for node in ast.parse(function_code("model_signals")).body
+        for each in (ast.walk(node) if isinstance(node, ast.Assign | ast.AnnAssign) else [node])
+        if isinstance(each, ast.FunctionDef | ast.ClassDef)
+        or (isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+    ]
+
+    assert len(defined) > 40
+    assert [name for name, times in Counter(defined).items() if times > 1] == []
 
 
 def test_the_runtime_is_the_newest_python() -> None:

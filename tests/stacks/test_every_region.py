@@ -30,6 +30,11 @@ STACKS: dict[str, tuple[Callable[[], Stack], Sequence[str], set[str]]] = {
     "serving": (lambda: fleet_app().inference, EVERYWHERE, UNREGISTERED),
     "serving from a VPC": (lambda: vpc_fleet().inference, EVERYWHERE, UNREGISTERED),
     "serving elsewhere": (lambda: fleet_app(**ELSEWHERE).inference, SOME, set()),
+    "serving with signals": (
+        lambda: fleet_app(signals="true", watch="minilm").inference,
+        EVERYWHERE,
+        UNREGISTERED,
+    ),
     "serving on CPUs": (lambda: fleet_app(instance_type=CPU).inference, SOME, set()),
     "no build": (lambda: fleet_app(models="").models, EVERYWHERE, set()),
     "no build elsewhere": (lambda: fleet_app(**ELSEWHERE).models, SOME, set()),

@@ -48,6 +48,8 @@ def test_the_command_line_gives_strings_for_everything() -> None:
         weights=f"T5_WEIGHTS=s3://weights/t5.pt, BERT_WEIGHTS=hf://google/bert@{commit}",
         build_on_deployment="False",
         log_info="false",
+        signals="true",
+        watch="minilm, resnet50",
         deployment="canary",
         deployment_size="50 %",
         warm_up='{"minilm": {"inputs": []}, "resnet50": "off"}',
@@ -61,6 +63,7 @@ def test_the_command_line_gives_strings_for_everything() -> None:
     )
     assert (config.region, config.release, config.build_on_deployment) == (None, "26.05", False)
     assert config.server == TritonServer(log_info=False)
+    assert (config.signals, config.watch) == (True, ("minilm", "resnet50"))
     assert config.weights == {
         "T5_WEIGHTS": "s3://weights/t5.pt",
         "BERT_WEIGHTS": f"hf://google/bert@{commit}",
@@ -227,6 +230,14 @@ TOGETHER: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
             "monthly_budget_usd": 10,
         },
         {"instance_type": "unknown-instance-type", "alarm_email": "email-address"},
+    ),
+    "signals": (
+        {"signals": True, "watch": ["minilm", "minilm"], "max_capacity": 0},
+        {"watch": "watched-models", "max_capacity": "capacity-range"},
+    ),
+    "no signals": (
+        {"watch": ["minilm"], "max_capacity": 0},
+        {"watch": "watched-models", "max_capacity": "capacity-range"},
     ),
     "no wait": (
         {"warm_up": {"minilm": {}}, "deployment_wait_minutes": 0, "region": "eu-west-9"},

@@ -30,9 +30,12 @@ FLEETS: dict[str, Callable[[], FleetApp]] = {
     "builds of new weights": partial(
         new_fleet, build_on_new_weights="true", weights_from="s3://weights/", build_every_hours="24"
     ),
+    "signals": partial(new_fleet, signals="true", watch="minilm"),
     "builds by hand": partial(new_fleet, build_on_deployment="false"),
     "weights of a private hub": partial(new_fleet, hub_token=SECRET),
-    "a bucket that exists": partial(new_fleet, bucket="kept-models", encryption_key=KEY, parallel_builds=4),
+    "a bucket that exists": partial(
+        new_fleet, bucket="kept-models", encryption_key=KEY, parallel_builds=4, signals="true"
+    ),
     "updates": partial(new_fleet, **UPDATES),
     "no builds": partial(new_fleet, region="eu-south-1", models="", alarm_email="a@b.c"),
     "on CPUs": partial(new_fleet, instance_type="ml.c7i.2xlarge"),

@@ -322,6 +322,12 @@ class FleetConfig(_Settings):
     """The limit per month for the cost of the instances. A budget warns alarm_email or alarm_topic before it
     is reached. Needs the tag triton-fleet:fleet as a cost allocation tag of the account, and a topic to which
     budgets.amazonaws.com may publish. Without it, no budget."""
+    signals: Truth = False
+    """Read what clients count of each model with `Client(signals=...)`, and show the worst models on the
+    dashboard. An alarm goes off if any model fails. See "In the stack" in docs/signals.md, with the cost."""
+    watch: Names = ()
+    """The models that have alarms of their own: on failed calls above model_error_percent, and on calls that
+    are slower than latency_p99_ms. By published name; 20 at most. Needs signals."""
     hourly_price_usd: OptionalNumber = None
     """The price of an instance per hour. By default the known price on demand."""
 

@@ -21,6 +21,7 @@ from triton_fleet.endpoint.functions.automatic_builds import AutomaticBuilds
 from triton_fleet.endpoint.functions.deployment_build import DeploymentBuild
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.scaling.alias import EndpointAlias
+from triton_fleet.operations.signals import ModelSignals
 from triton_fleet.operations.warm_up import EndpointWarmUp
 from triton_fleet.parts.arguments.roles import policy_of
 from triton_fleet.parts.network.findings import as_cdk_nag_writes
@@ -84,6 +85,20 @@ def in_warm_up(warm_up: EndpointWarmUp) -> Iterator[Acceptance]:
     """Accepted findings of a warm-up that reads the requests of builds."""
     policy = policy_of(warm_up.function.role)
     yield reads(policy, warm_up.endpoint.repository, below=f"{REQUESTS}/")
+
+
+def in_signals(signals: ModelSignals) -> Iterator[Acceptance]:
+    """Accepted findings of what reads the signals of clients."""
+    policy, repository = policy_of(signals.function.role), signals.repository
+    bucket = _bucket_arn(repository, policy)
+    yield Acceptance(
+        construct=policy,
+        finding=f"AwsSolutions-IAM5[Resource::{bucket}/{repository.signals_prefix}*]",
+        reason="Clients name the objects. The role reads nothing else.",
+    )
+    yield pattern(
+        policy, "*", "cloudwatch:PutMetricData has no resources. A condition limits it to one namespace."
+    )
 
 
 def in_endpoint(endpoint: MultiModelEndpoint, repository: ModelRepository) -> Iterator[Acceptance]:

@@ -18,7 +18,7 @@ from constructs import Construct
 from triton_fleet.endpoint.hosting.deployment import AllAtOnce, Deployment, Replace
 from triton_fleet.endpoint.hosting.server import TritonServer
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
-from triton_fleet.fleet.accepted_findings import accept, in_alias, in_endpoint, in_warm_up
+from triton_fleet.fleet.accepted_findings import accept, in_alias, in_endpoint, in_signals, in_warm_up
 from triton_fleet.fleet.given_requests import unfit_requests
 from triton_fleet.fleet.model_library import FLEET_MODELS, ModelLibrary
 from triton_fleet.operations.alarms import EndpointAlarms
@@ -29,6 +29,7 @@ from triton_fleet.operations.rollback import GreenFleetAlarms, RollbackAlarms
 from triton_fleet.operations.scaling.alias import EndpointAlias, endpoint_name_for
 from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.operations.scaling.target import ScalingTarget
+from triton_fleet.operations.signals import WATCHED_MODELS, ModelSignals
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.operations.warm_up import EndpointWarmUp, WarmUpRequest
 from triton_fleet.parts.arguments.tokens import known
@@ -77,6 +78,7 @@ class MultiModelFleet(Construct):
         warm_up: Loads models on a new fleet; None if it is switched off.
         notifications: The topic made for `alarm_email`; None without an address.
         budget: The budget of its instances; None without one.
+        signals: What clients count of each model; None if it is switched off.
     """
 
     def __init__(
@@ -102,6 +104,8 @@ class MultiModelFleet(Construct):
         alarm_email: str | None = None,
         hourly_price_usd: float | None = None,
         monthly_budget_usd: float | None = None,
+        signals: bool = False,
+        watch: Sequence[str] = (),
         placement: Placement | None = None,
         server: TritonServer | None = None,
     ) -> None:
@@ -132,6 +136,9 @@ class MultiModelFleet(Construct):
             hourly_price_usd: The price of an instance per hour. By default the price on demand.
             monthly_budget_usd: The limit per month for the cost of the instances; see `MonthlyBudget`.
                 Its warnings go where the alarms go. By default no budget.
+            signals: Read what clients with `Client(signals=...)` count of each model: the dashboard shows the
+                worst models, and an alarm goes off if any model fails.
+            watch: The models that have alarms of their own, by published name. Needs `signals`.
             placement: The network, the role and the key of the instances. By default the key is that of the
                 library, on types without local NVMe.
             server: The options of the Triton server.
@@ -172,6 +179,7 @@ class MultiModelFleet(Construct):
             AlarmTopic(self, "Notifications", email=alarm_email) if alarm_email and not alarm_topic else None
         )
         topic = alarm_topic or (self.notifications.topic if self.notifications else None)
+        self.signals = self._signals(watch, limits, on=signals)
         self.alarms, self.dashboard = self._operations(limits, topic, hourly_price_usd)
         self.budget = (
             None
@@ -196,13 +204,17 @@ class MultiModelFleet(Construct):
         accept(in_alias(self.alias))
         if self.warm_up is not None:
             accept(in_warm_up(self.warm_up))
+        if self.signals is not None:
+            accept(in_signals(self.signals))
 
     def grant_invoke(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow what `triton_models.client.Client` does: follow the alias, resolve names, and invoke models.
 
-        The weights stay closed, and the grant holds through changes of the release and the instance type.
+        With `signals` also to write them. The weights stay closed, and the grant holds through changes of the
+        release and the instance type.
         """
-        return self.alias.grant_invoke(grantee).combine(self.library.repository.grant_resolve(grantee))
+        grant = self.alias.grant_invoke(grantee).combine(self.library.repository.grant_resolve(grantee))
+        return grant if self.signals is None else grant.combine(self.signals.grant_write(grantee))
 
     def _refuse_next_to_library(self, **arguments: object) -> None:
         given = " and ".join(name for name, value in arguments.items() if value is not None)
@@ -291,6 +303,21 @@ class MultiModelFleet(Construct):
         rendered += [stack.resolve(each) for each in theirs]
         return hashlib.sha256(json.dumps(rendered, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
+    def _signals(self, watch: Sequence[str], limits: Thresholds, *, on: bool) -> ModelSignals | None:
+        if on:
+            signals = ModelSignals(self, "Signals", endpoint=self.endpoint, watch=watch, thresholds=limits)
+            # Those of another endpoint are read once clients go there.
+            signals.function.function.node.add_dependency(self.alias)
+            return signals
+        if watch:
+            raise WATCHED_MODELS.error(
+                what=f"watch names {', '.join(watch)}, and signals is off",
+                where=f"watch of {self.node.path}",
+                fix="turn signals on, or remove watch",
+                why="AWS has no metric of a single model",
+            )
+        return None
+
     def _operations(
         self, limits: Thresholds, topic: sns.ITopic | None, hourly_price_usd: float | None
     ) -> tuple[EndpointAlarms, EndpointDashboard]:
@@ -302,6 +329,7 @@ class MultiModelFleet(Construct):
             thresholds=limits,
             topic=topic,
             log_group=self.endpoint.log_group,
+            signals=self.signals,
         )
         if topic is None:
             Annotations.of(alarms).add_warning_v2(
@@ -315,6 +343,7 @@ class MultiModelFleet(Construct):
             scaling=self.scaling,
             models=len(self.library.built),
             hourly_price_usd=hourly_price_usd,
+            signals=self.signals,
         )
         return alarms, dashboard
 

@@ -278,6 +278,88 @@ def load_failures(failures: cloudwatch.IMetric) -> AlarmDeclaration:
     )
 
 
+def watched_model(
+    model: str, failed: cloudwatch.IMetric, slow: cloudwatch.IMetric, thresholds: Thresholds
+) -> Iterator[AlarmDeclaration]:
+    """Yield the alarms about a watched model, as its clients see it."""
+    yield AlarmDeclaration(
+        name=f"Failing-{model}",
+        severity=Severity.PAGE,
+        metric=failed,
+        threshold=thresholds.model_error_percent,
+        minutes=5,
+        datapoints=3,
+        what=f"Calls to the model {model} fail.",
+        why=(
+            "Clients count calls after their retries, so each failure reached an application. For a model "
+            "with few calls, those of up to 15 minutes count. One or two failures do not count."
+        ),
+        runbook=(
+            f"`fleet top --sort failed` shows the errors of {model}. If its version is new, undo it with "
+            f"`fleet rollback {model}`. If it does not load, the dashboard's table of failed loads says why. "
+            "If one client sends bad input, inform its owner."
+        ),
+    )
+    yield AlarmDeclaration(
+        name=f"Slow-{model}",
+        severity=Severity.PAGE,
+        metric=slow,
+        threshold=thresholds.latency_p99.to_milliseconds(),
+        minutes=5,
+        datapoints=3,
+        what=f"The slowest 1 % of calls to the model {model} wait too long.",
+        why=(
+            "It is the time from the call to the answer, with the network, retries and loads. Minutes with "
+            "few calls do not count, because a single outlier would decide."
+        ),
+        runbook=(
+            "If the Latency alarm fires as well, start with that one. If calls wait for the model to load, "
+            "which the dashboard's table of the worst models shows, look at the Thrash alarm. Otherwise the "
+            f"model is slow: if its version is new, undo it with `fleet rollback {model}`."
+        ),
+    )
+
+
+def failing_models(failing: cloudwatch.IMetric) -> AlarmDeclaration:
+    """Return the alarm about any model that fails, as its clients see it."""
+    return AlarmDeclaration(
+        name="ModelFailing",
+        severity=Severity.TICKET,
+        metric=failing,
+        threshold=0,
+        minutes=5,
+        datapoints=3,
+        what="At least one model fails: half of its latest calls, and three or more.",
+        why=(
+            "Among thousands of models some always get bad input, so the limit is half of the calls. For a "
+            "page, watch the model by its name."
+        ),
+        runbook=(
+            "The dashboard's table of the worst models names it, and `fleet top --sort failed` its errors. "
+            "If its version is new, undo it with `fleet rollback NAME`. If it does not load, the table of "
+            "failed loads says why. If no such model is published, inform the owner of the client."
+        ),
+    )
+
+
+def unread_signals(errors: cloudwatch.IMetric) -> AlarmDeclaration:
+    """Return the alarm about the function that reads the signals."""
+    return AlarmDeclaration(
+        name="Signals",
+        severity=Severity.TICKET,
+        metric=errors,
+        threshold=0,
+        minutes=15,
+        datapoints=10,
+        what="The signals of models cannot be read: the alarms about single models are blind.",
+        why="After a failed run, the next one reads what is missing. Ten of fifteen will not end alone.",
+        runbook=(
+            "Read the log of the function. If access is denied, its role may have lost the bucket or the "
+            "key. Clients are not affected, and `fleet top` has all figures."
+        ),
+    )
+
+
 def gpu_memory(metrics: VariantMetrics, thresholds: Thresholds) -> AlarmDeclaration:
     """Return the alarm about full GPU memory, for instance types with GPUs."""
     return AlarmDeclaration(

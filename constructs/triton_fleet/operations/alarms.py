@@ -28,6 +28,7 @@ from triton_fleet.operations.alarm_declarations import (
     without_gpu,
 )
 from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.operations.signals import ModelSignals
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
@@ -66,6 +67,7 @@ class EndpointAlarms(Construct):
         log_group: logs.ILogGroup | None = None,
         topic: sns.ITopic | None = None,
         ticket_topic: sns.ITopic | None = None,
+        signals: ModelSignals | None = None,
     ) -> None:
         """Create the alarms.
 
@@ -77,6 +79,7 @@ class EndpointAlarms(Construct):
                 SageMaker's says so. Costs one metric of your own.
             topic: Gets the alarms. Without one they only change their state.
             ticket_topic: Gets the tickets, if others are paged than get tickets.
+            signals: Its signals, for the alarms about single models.
         """
         super().__init__(scope, construct_id)
         limits = thresholds or Thresholds()
@@ -85,6 +88,7 @@ class EndpointAlarms(Construct):
         watched = endpoint.variant(variant)
         self._watched = f"{endpoint.literal_name}/{watched.name}"
         same_variant(report, self._watched, scaling, argument="scaling")
+        same_variant(report, self._watched, signals, argument="signals")
         report.raise_if_any()
         prefix = endpoint._name_of(watched)
         declared = list(
@@ -92,6 +96,8 @@ class EndpointAlarms(Construct):
         )
         if log_group is not None:
             declared.append(load_failures(self._failures(log_group, endpoint)))
+        if signals is not None:
+            declared += signals._alarms()
         if not watched.instance.gpu_count:
             declared = [without_gpu(each) for each in declared]
         self.alarms: Mapping[str, cloudwatch.Alarm] = MappingProxyType(
@@ -162,7 +168,11 @@ def _notify(topic: sns.ITopic | None, alarms: Sequence[cloudwatch.AlarmBase]) ->
 
 
 def same_variant(
-    report: Report, watched: str, given: EndpointAlarms | EndpointScaling | None, *, argument: str
+    report: Report,
+    watched: str,
+    given: EndpointAlarms | EndpointScaling | ModelSignals | None,
+    *,
+    argument: str,
 ) -> None:
     """Report problems with giving what belongs to another variant."""
     if given is not None and given._watched != watched:

@@ -30,6 +30,7 @@ from triton_fleet.operations.charts import (
     row,
 )
 from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
+from triton_fleet.operations.signals import WORST_MODELS, ModelSignals
 from triton_fleet.parts.arguments.checks import number_range
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
@@ -75,6 +76,7 @@ class EndpointDashboard(Construct):
         scaling: EndpointScaling | None = None,
         models: int = 0,
         hourly_price_usd: float | None = None,
+        signals: ModelSignals | None = None,
     ) -> None:
         """Create the dashboard, under the endpoint's name.
 
@@ -86,6 +88,7 @@ class EndpointDashboard(Construct):
             hourly_price_usd: The price of an instance per hour. By default the on-demand price in
                 `triton_models.facts.cost`, with its region and date; without a price, cost is shown in
                 instances and their seconds.
+            signals: Its signals, to show the worst models, and those that are watched.
         """
         super().__init__(scope, construct_id)
         report = Report(self.node.path)
@@ -95,12 +98,14 @@ class EndpointDashboard(Construct):
         watched = f"{endpoint.literal_name}/{self._variant.name}"
         same_variant(report, watched, alarms, argument="alarms")
         same_variant(report, watched, scaling, argument="scaling")
+        same_variant(report, watched, signals, argument="signals")
         report.raise_if_any()
         self._multi_model = isinstance(endpoint, MultiModelEndpoint)
         self._log_info = endpoint.server.log_info is not False
         self._log_group_name = f"/aws/sagemaker/Endpoints/{endpoint.literal_name}"
         self._alarms = alarms
         self._scaling = scaling
+        self._signals = signals
         self._price = PRICES.get(self._variant.instance.name)
         if hourly_price_usd is not None:
             self._price = Price(usd_per_hour=hourly_price_usd, source="as given")
@@ -126,6 +131,7 @@ class EndpointDashboard(Construct):
         yield from self._at_a_glance()
         yield from self._serving()
         yield from self._fast()
+        yield from self._models()
         if self._multi_model:
             yield from self._caching()
         yield from self._full()
@@ -246,6 +252,39 @@ class EndpointDashboard(Construct):
                 axis=MILLISECONDS,
             ),
             chart("Concurrent requests", metrics.metric_concurrent_requests_per_model()),
+        )
+
+    def _models(self) -> Iterator[Row]:
+        if (signals := self._signals) is None:
+            return
+        yield question(
+            "Which models fail, or are slow?",
+            "These are the figures of clients, after their retries. The table adds up the minutes in which a "
+            "model was among the worst 20: by failures, by p99, by the wait for its load, or by total time. "
+            "`fleet top` has all models and minutes, and the kinds of errors.",
+        )
+        charts = [
+            chart("Models that fail", signals.metric_models_failing(), lines=self._thresholds("ModelFailing"))
+        ]
+        if signals.watch:
+            limits = signals.thresholds
+            charts += [
+                chart(
+                    "Watched models, failed calls, %",
+                    *map(signals.metric_failed, signals.watch),
+                    axis=SHARE,
+                    lines=[Line(value=limits.model_error_percent, label="alarm")],
+                ),
+                chart(
+                    "Watched models, p99",
+                    *map(signals.metric_latency_p99, signals.watch),
+                    axis=MILLISECONDS,
+                    lines=[Line(value=limits.latency_p99.to_milliseconds(), label="alarm")],
+                ),
+            ]
+        yield row(*charts)
+        yield log_queries(
+            signals.function.log_group.log_group_name, ("Worst models, as clients see them", WORST_MODELS)
         )
 
     def _caching(self) -> Iterator[Row]:

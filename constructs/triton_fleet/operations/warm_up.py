@@ -10,7 +10,6 @@ from typing import Any
 from aws_cdk import Annotations as Advice
 from aws_cdk import CustomResource, Duration, Stack
 from aws_cdk import aws_events as events
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
@@ -168,14 +167,7 @@ class EndpointWarmUp(Construct):
         )
         self._allow(published=published)
         self.rule = self._on_baking()
-        permission = lambda_.CfnPermission(
-            self,
-            "Permission",
-            action="lambda:InvokeFunction",
-            function_name=self.function.function.attr_arn,
-            principal="events.amazonaws.com",
-            source_arn=self.rule.attr_arn,
-        )
+        permission = self.function.allow_rule(self, self.rule)
         resource = endpoint.node.default_child
         if resource is not None and Stack.of(self).node.path == Stack.of(endpoint).node.path:
             resource.node.add_dependency(permission)  # which needs the function and the rule

@@ -1,4 +1,8 @@
-"""What a process reports of a minute or an hour: an object that is written once."""
+"""What a process reports of a minute or an hour: an object that is written once.
+
+The deployed stack reads it too: its function has the text of this file and of `counts` in it. Both import
+only the standard library, and each other.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.signals.counts import Artifact, Counts
-
-DAMAGED = Check(id="signals-object", source=FROM_ARGUMENTS)
 
 MINUTE_S, HOUR_S = 60, 3600
 UNRESOLVED = "(unresolved)"
@@ -90,11 +91,11 @@ class Report:
         return packing.compress(json.dumps(document, separators=(",", ":")).encode()) + packing.flush()
 
     @classmethod
-    def decoded(cls, content: bytes, period: Period, *, where: str) -> Report:
+    def decoded(cls, content: bytes, period: Period) -> Report:
         """Return the report of an object.
 
         Raises:
-            FleetError: It is damaged, or of another format.
+            ValueError: It is damaged, or of another format.
         """
         try:
             document = json.loads(_unpacked(content))
@@ -112,12 +113,8 @@ class Report:
                 lost=int(document["lost"]),
             )
         except (ValueError, KeyError, TypeError, zlib.error, RecursionError) as error:
-            raise DAMAGED.error(
-                what=f"the object is damaged: {type(error).__name__}: {error}",
-                where=where,
-                why="the requests that it counts are missing in the figures",
-                fix="delete it, or restore an earlier version of it",
-            ) from None
+            msg = f"the object is damaged: {type(error).__name__}: {error}"
+            raise ValueError(msg) from None
 
 
 def _unpacked(content: bytes) -> bytes:

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.repository.objects import Store
 from triton_models.repository.s3 import caught, in_parallel
 from triton_models.signals.counts import Artifact, Counts, added
 from triton_models.signals.report import HOUR_S, MINUTE_S, Period, Report
+
+DAMAGED = Check(id="signals-object", source=FROM_ARGUMENTS)
 
 _LATE_S = 2 * MINUTE_S
 """A minute is written within some seconds of its end: a clock that differs by more is reported."""
@@ -88,9 +91,16 @@ def read(store: Store, endpoint: str, *, since: float, until: float | None = Non
     chosen = list(_chosen(listed, since, until))
 
     def decoded(each: _Object) -> Report:
-        where = f"{store.url}{each.name}"
         content: bytes = store.read(each.name, lambda body: body.read())[1]
-        return Report.decoded(content, each.period, where=where)
+        try:
+            return Report.decoded(content, each.period)
+        except ValueError as error:
+            raise DAMAGED.error(
+                what=str(error),
+                where=f"{store.url}{each.name}",
+                why="the requests that it counts are missing in the figures",
+                fix="delete it, or restore an earlier version of it",
+            ) from None
 
     found = in_parallel(caught(decoded), chosen)
     reports = [each for each in found if isinstance(each, Report)]

@@ -9,10 +9,13 @@ from types import MappingProxyType
 from typing import Any
 
 from aws_cdk import CustomResource, Duration, RemovalPolicy
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
+
+from triton_models import signals
 
 LONGEST_RUN_S = 900
 """Seconds that Lambda allows one invocation."""
@@ -20,28 +23,38 @@ LONGEST_RUN_S = 900
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 """The newest there is, as AwsSolutions-L1 asks for; its boto3 is what the functions use."""
 
-_SOURCES = Path(__file__).with_name("code")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
+_CODE = Path(__file__).with_name("code")
+_FOLDERS = {f"{__package__}.code": _CODE, signals.__name__: Path(str(signals.__file__)).parent}
 _SHARED = re.compile(
-    rf"^from {re.escape(__package__)}\.code\.(\w+) import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE
+    rf"^from ({'|'.join(map(re.escape, _FOLDERS))})\.(\w+) import (?:\([^)]*\)|[^\n]*)\n", re.MULTILINE
 )
 _BEGINNING = re.compile(r'\A"""[^"]*"""\n+from __future__ import annotations\n+')
 
 
 def function_code(source: str) -> str:
-    """The code of a function: a file of the folder code, with those that it imports from there in it."""
-    text = (_SOURCES / f"{source}.py").read_text(encoding="utf-8")
-    return _SHARED.sub(lambda match: _BEGINNING.sub("", function_code(match[1])), text)
+    """The code of a function: a file of the folder code, with those that it imports in it, each once."""
+    return _code(_CODE / f"{source}.py", set())
+
+
+def _code(path: Path, written: set[Path]) -> str:
+    def shared(found: re.Match[str]) -> str:
+        file = _FOLDERS[found[1]] / f"{found[2]}.py"
+        if file in written:
+            return ""
+        written.add(file)
+        return _BEGINNING.sub("", _code(file, written))
+
+    return _SHARED.sub(shared, path.read_text(encoding="utf-8"))
 
 
 class InlineFunction(Construct):
     """A Lambda function whose code is one Python file of this library, carried by the template.
 
-    What the file imports from its own folder is written in the place of the import. So the code is reviewed
-    and versioned with the template, and no archive is uploaded for it. Its role may write its own log, and
-    nothing else until its user adds to it.
-
+    What the file imports from its own folder, or from the signals, is written in the place of the import. So
+    the code is reviewed and versioned with the template, and no archive is uploaded for it. Its role may
+    write its own log, and nothing else until its user adds to it.
     """
 
     def __init__(
@@ -101,6 +114,17 @@ class InlineFunction(Construct):
             conditions={"StringLike": {"s3:prefix": prefixes}} if prefixes else None,
         )
         self.role.add_to_policy(statement)
+
+    def allow_rule(self, scope: Construct, rule: events.CfnRule) -> lambda_.CfnPermission:
+        """Let a rule of EventBridge invoke the function."""
+        return lambda_.CfnPermission(
+            scope,
+            "Permission",
+            action="lambda:InvokeFunction",
+            function_name=self.function.attr_arn,
+            principal="events.amazonaws.com",
+            source_arn=rule.attr_arn,
+        )
 
     def allow_successor(self, scope: Construct) -> iam.Policy:
         """Let the function invoke itself: what it waits for takes longer than its fifteen minutes.

@@ -130,6 +130,7 @@ class ModelRepository(Construct):
         if self.owned:
             self._refuse_overwriting()
         self.url = f"s3://{self.bucket.bucket_name}/{self.prefix}"
+        self._expiring = set[str]()
         self._usage = RepositoryUsage()
         LateProblems(self, self._usage.misfits)
 
@@ -152,6 +153,11 @@ class ModelRepository(Construct):
         """The prefix of what builds keep next to the artifacts: no endpoint serves what is below it."""
         return f"{self.prefix.removesuffix('/')}-builds/"
 
+    @property
+    def signals_prefix(self) -> str:
+        """The prefix of what clients count of the models; no endpoint serves what is below it either."""
+        return f"{self.prefix.removesuffix('/')}-signals/"
+
     def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow to list and read the prefix, and nothing else.
 
@@ -173,8 +179,8 @@ class ModelRepository(Construct):
         manifest = f"{self.prefix}{MANIFEST_NAME}"
         named = {"StringLikeIfExists": {"s3:prefix": [manifest]}}
         return (
-            _allow(grantee, "s3:ListBucket", on=self.bucket.bucket_arn, conditions=named)
-            .combine(_allow(grantee, "s3:GetObject", on=self.bucket.arn_for_objects(manifest)))
+            allow(grantee, "s3:ListBucket", on=self.bucket.bucket_arn, conditions=named)
+            .combine(allow(grantee, "s3:GetObject", on=self.bucket.arn_for_objects(manifest)))
             .combine(self._grant_key(grantee, "kms:Decrypt"))
         )
 
@@ -235,16 +241,19 @@ class ModelRepository(Construct):
         return (
             self._grant_list(grantee)
             .combine(self._grant_objects(grantee, "s3:GetObject", "s3:DeleteObject"))
-            .combine(_allow(grantee, "s3:PutObject", on=manifest))
-            .combine(_allow(grantee, *(f"sagemaker:{each}" for each in read), on="*"))
+            .combine(allow(grantee, "s3:PutObject", on=manifest))
+            .combine(allow(grantee, *(f"sagemaker:{each}" for each in read), on="*"))
             .combine(self._grant_key(grantee, "kms:Decrypt", "kms:GenerateDataKey"))
         )
 
     def expire(self, *, rule: str, prefix: str, after: Duration) -> None:
         """Let S3 delete what is below a prefix of the bucket when it is old; of an existing bucket, say so.
 
-        The rule is the lifecycle rule's id.
+        The rule is the lifecycle rule's id: a second one of it changes nothing.
         """
+        if rule in self._expiring:
+            return
+        self._expiring.add(rule)
         if isinstance(self.bucket, s3.Bucket):
             self.bucket.add_lifecycle_rule(id=rule, prefix=prefix, expiration=after)
             return
@@ -279,18 +288,19 @@ class ModelRepository(Construct):
         )
 
     def _grant_list(self, grantee: iam.IGrantable) -> iam.Grant:
-        return _allow(grantee, "s3:ListBucket", on=self.bucket.bucket_arn, conditions=self.list_condition)
+        return allow(grantee, "s3:ListBucket", on=self.bucket.bucket_arn, conditions=self.list_condition)
 
     def _grant_objects(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
-        return _allow(grantee, *actions, on=self.artifacts_arn)
+        return allow(grantee, *actions, on=self.artifacts_arn)
 
     def _grant_key(self, grantee: iam.IGrantable, *actions: str) -> iam.Grant:
-        return _allow(grantee, *actions, on=self.key.key_arn)
+        return allow(grantee, *actions, on=self.key.key_arn)
 
 
-def _allow(
+def allow(
     grantee: iam.IGrantable, *actions: str, on: str, conditions: Mapping[str, Any] | None = None
 ) -> iam.Grant:
+    """Grant actions on a resource."""
     return iam.Grant.add_to_principal(
         grantee=grantee, actions=list(actions), resource_arns=[on], conditions=conditions
     )
