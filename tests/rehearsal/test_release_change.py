@@ -29,7 +29,7 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.builds.tensorrt.stand_in import MARK
 from triton_models.client import Client
-from triton_models.client.alias import Aliased, alias_name
+from triton_models.repository.alias import Aliased, alias_name
 from triton_models.facts.instances import GPUS, instance_type
 from triton_models.facts.releases import RELEASES
 from triton_models.repository.manifest import Repository

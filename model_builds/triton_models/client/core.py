@@ -15,7 +15,6 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.clock import CLOCK, Clock
 from triton_models.base.encoding import JSON_TYPE, Content, Parameters, Tensors, decode, encode_buffers
 from triton_models.base.errors import FleetError
-from triton_models.client.alias import ALIAS_AGE_S, Aliased, read_alias
 from triton_models.client.call import Call, HungError, InvocationError, part_of
 from triton_models.client.deadline import Deadline
 from triton_models.client.failures import Again, Failure, Retries, failure_of, late
@@ -24,6 +23,7 @@ from triton_models.client.remembered import Remembered
 from triton_models.client.service import Request, Service
 from triton_models.client.wire import Response
 from triton_models.facts.limits import PAYLOAD_LIMIT
+from triton_models.repository.alias import ALIAS_AGE_S, Aliased, read_alias
 from triton_models.repository.manifest import Repository
 from triton_models.repository.objects import Store
 from triton_models.repository.s3 import aws_errors
