@@ -374,7 +374,7 @@ def _metrics(asked: _Asked, variant: str, gpus: int, cloudwatch: Any) -> Finding
     """Yield the averages of all models of the endpoint."""
     average, count = dict[str, float](), dict[str, float]()
     of = {"EndpointName": asked.place.endpoint, "VariantName": variant}
-    for name, namespace in _METRICS.items():
+    for namespace, name in ((space, name) for space, names in _METRICS.items() for name in names):
         points = cloudwatch.get_metric_statistics(
             Namespace=namespace,
             MetricName=name,
