@@ -110,7 +110,7 @@ def why(ask: Ask, one: Served, model: str) -> tuple[list[str], dict[str, str]]:
     status, found = ask(one, "why", model, "--repository", one.repository, "--target", TARGET)
     causes = [each["what"] for each in found["causes"]]
     assert status == bool(causes)
-    assert [each["source"] for each in found["not_read"]] == ["signals"], found
+    assert [each["source"] for each in found["facts"] if each["what"] == "not read"] == ["signals"], found
     return causes, {each["what"]: each["found"] for each in found["facts"]}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -23,7 +23,7 @@ from triton_models.repository.alias import Aliased, endpoint_of
 from triton_models.repository.endpoints import Endpoint, deployed
 from triton_models.repository.manifest import PARTS, ArtifactRecord, in_json, some_of
 from triton_models.repository.objects import Store, opened
-from triton_models.repository.s3 import NOT_FOUND, error_code, error_message
+from triton_models.repository.s3 import absent_is_none, error_code, error_message
 from triton_models.repository.stored_manifest import read as read_manifest
 from triton_models.signals.counts import Counts, added
 from triton_models.signals.endpoint_log import Event, events
@@ -41,14 +41,17 @@ _LOAD_WAIT_S = 60.0
 """SageMaker answers 429 if a model has not been loaded by then: see `LOAD_WAIT_S` of the rehearsal."""
 _FAILED, _WAITED, _MISSED, _BUSY = 0.01, 0.01, 0.2, 0.9
 _HOUR_S, _DAY_S = 3600, 86_400
+_UNREAD = "not read"
 
 _TRAPS, _DAY_TWO = "docs/traps.md", "docs/day_two.md"
-_LOG_PAGE = f"{_DAY_TWO}#read-the-endpoints-log"
+_READ_LOG = "read the endpoint's log after that time"
 _REBUILD = "publish it from a build job of the endpoint's GPU and release"
 _MORE_MEMORY = (
     "use an instance type with more GPU memory, make models smaller (FP16, fewer instances in config.pbtxt), "
     "or move some to a second endpoint: `fleet plan --from-logs` compares the costs"
 )
+_ENDS = {"failed": "does not load", "full": "gets no memory", "began": "began to load and has not ended"}
+"""How a load ends that does not succeed, by the kind of its event."""
 _REMEDIES = {
     "unable to find backend": "name a backend that the image has, and publish it again",
     "No module named": "add the package to the environment of the model, and publish it again",
@@ -75,22 +78,15 @@ class Cause(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """What a source says."""
+    """What a source says, or why it was `_UNREAD`."""
 
     source: str
     what: str
     found: str
 
 
-class Unread(NamedTuple):
-    """A source that could not be read."""
-
-    source: str
-    why: str
-
-
 T = TypeVar("T")
-Finding: TypeAlias = Cause | Fact | Unread
+Finding: TypeAlias = Cause | Fact
 Findings: TypeAlias = Generator[Finding, None, T]
 
 
@@ -102,7 +98,6 @@ class Why:
     endpoint: str
     causes: Sequence[Cause]
     facts: Sequence[Fact]
-    unread: Sequence[Unread]
 
     @property
     def exit_code(self) -> int:
@@ -116,7 +111,6 @@ class Why:
             "endpoint": self.endpoint,
             "causes": [each._asdict() for each in self.causes],
             "facts": [each._asdict() for each in self.facts],
-            "not_read": [each._asdict() for each in self.unread],
         }
 
     def lines(self) -> Iterator[str]:
@@ -131,10 +125,8 @@ class Why:
             yield f"   What to do: {cause.fix}.{f' See {cause.see}.' if cause.see else ''}"
         yield ""
         titles = enumerate(("from", "what", "found"))
-        yield from table(
-            [Column(title=title, cells=[each[at] for each in self.facts]) for at, title in titles]
-        )
-        yield from (f"Not read: {each.source}: {each.why}" for each in self.unread)
+        columns = [Column(title=title, cells=[each[at] for each in self.facts]) for at, title in titles]
+        yield from table(columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,14 +167,13 @@ def run(arguments: argparse.Namespace) -> Why:
     with opened(arguments.repository) as store:
         asked = _Asked(model=arguments.model, place=endpoint_of(arguments), since=since, now=now)
         found = list(_findings(asked, store, arguments.signals))
-    unread = [each for each in found if isinstance(each, Unread)]
-    endpoint = asked.place.endpoint
-    if len(unread) == len(found):
-        fix = "check the credentials, the region and the network"
-        raise WHY.error(what="nothing could be read", where=endpoint, why=unread[0].why, fix=fix)
     causes = [each for each in found if isinstance(each, Cause)]
     facts = [each for each in found if isinstance(each, Fact)]
-    return Why(model=asked.model, endpoint=endpoint, causes=causes, facts=facts, unread=unread)
+    if not causes and all(each.what == _UNREAD for each in facts):
+        fix = "check the credentials, the region and the network"
+        where, why = asked.place.endpoint, facts[0].found
+        raise WHY.error(what="nothing could be read", where=where, why=why, fix=fix)
+    return Why(model=asked.model, endpoint=asked.place.endpoint, causes=causes, facts=facts)
 
 
 def _findings(asked: _Asked, store: Store, signals: str | None) -> Findings[None]:
@@ -203,7 +194,7 @@ def _findings(asked: _Asked, store: Store, signals: str | None) -> Findings[None
     yield from _tried("metrics", _metrics(asked, variant or "AllTraffic", gpus, cloudwatch))
     yield from _tried("alarms", _alarms(asked.place.endpoint, cloudwatch))
     if signals is None:
-        yield Unread("signals", "give --signals URL, for the errors and times of the model alone")
+        yield Fact("signals", _UNREAD, "give --signals URL, for the errors and times of the model alone")
     else:
         yield from _tried("signals", _signals(asked, signals))
 
@@ -218,9 +209,9 @@ def _tried(source: str, findings: Findings[T]) -> Findings[T | None]:
         [first, *_] = error.problems
         if first.rule in _REFUSED:
             raise
-        yield Unread(source, f"{first.what} ({first.fix})")
+        yield Fact(source, _UNREAD, f"{first.what} ({first.fix})")
     except (ClientError, BotoCoreError) as error:
-        yield Unread(source, str(error))
+        yield Fact(source, _UNREAD, str(error))
     return None
 
 
@@ -239,13 +230,10 @@ def _endpoint(asked: _Asked, sagemaker: Any) -> Findings[str]:
     status, variants = str(described["EndpointStatus"]), described.get("ProductionVariants", [{}])
     count = sum(each.get("CurrentInstanceCount", 0) for each in variants)
     yield Fact("SageMaker", "endpoint", f"{status}, instances: {count}")
-    if status in {"Updating", "SystemUpdating", "RollingBack"}:
-        what = f"The endpoint is {status}: the first request for a model on a new instance waits for its load"
-        yield Cause(f"{what}.", "wait until it is InService", f"{_DAY_TWO}#change-the-fleet")
-    elif status != "InService":
-        reason = described.get("FailureReason", "SageMaker gives no reason")
-        fix = "wait if it is Creating, otherwise deploy the inference stack again"
-        yield Cause(f"The endpoint is {status}, so no model answers: {reason}", fix, f"{_DAY_TWO}#undo")
+    if status != "InService":
+        reason = described.get("FailureReason", "a new instance loads each model at its first request")
+        fix = "wait until it is InService, or deploy the inference stack again if it has failed"
+        yield Cause(f"The endpoint is {status}: {reason}.", fix, f"{_DAY_TWO}#change-the-fleet")
     return str(variants[0].get("VariantName", ""))
 
 
@@ -295,11 +283,24 @@ def _log(asked: _Asked, named: _Named | None) -> Findings[None]:
         if named is None or each.artifact in found:
             found.setdefault(each.artifact, []).append(each)
     for artifact, of_it in found.items():
-        yield from _loads(asked, artifact, of_it)
-        yield from _load_causes(asked, artifact, of_it, "" if named is None else named.undo)
+        yield from _last_loads(asked, artifact, of_it, "" if named is None else named.undo)
+        yield from _evictions(asked, artifact, of_it)
 
 
-def _loads(asked: _Asked, artifact: str, found: Sequence[Event]) -> Iterator[Finding]:
+def _last_loads(asked: _Asked, artifact: str, found: Sequence[Event], undo: str) -> Iterator[Cause]:
+    """Yield why the last load of an artifact on an instance did not succeed."""
+    ended = [each for each in found if each.kind != "began" or asked.now - each.at > _LOAD_WAIT_S]
+    last = {each.instance: each for each in ended if each.kind != "unloaded"}.values()
+    for kind, says in _ENDS.items():
+        ends = [each for each in last if each.kind == kind]
+        if ends:
+            reason, where = ends[-1].reason, f"{len(ends)} of {len(last)} instances"
+            remedy = next(fix for words, fix in _REMEDIES.items() if words in reason)
+            fix = remedy + undo if kind == "failed" else _MORE_MEMORY if kind == "full" else _READ_LOG
+            yield Cause(f"{artifact} {says} on {where}, {asked.ago(ends[-1].at)}: {reason}", fix, _TRAPS)
+
+
+def _evictions(asked: _Asked, artifact: str, found: Sequence[Event]) -> Iterator[Finding]:
     """Yield how often an artifact was loaded and evicted."""
     count, loads = Counter(each.kind for each in found), [each for each in found if each.kind == "loaded"]
     times = f"{count['loaded']} loads, {count['failed']} failed, {count['full']} without memory"
@@ -313,46 +314,16 @@ def _loads(asked: _Asked, artifact: str, found: Sequence[Event]) -> Iterator[Fin
         yield Cause(f"{what} in {asked.hours}: {why}.", _MORE_MEMORY, _TRAPS)
 
 
-def _load_causes(asked: _Asked, artifact: str, found: Sequence[Event], undo: str) -> Iterator[Cause]:
-    """Yield why the last load of an artifact did not succeed, of all instances."""
-    last = {each.instance: each for each in found if each.kind != "unloaded"}
-    ends: defaultdict[str, list[Event]] = defaultdict(list)
-    for each in last.values():
-        ends[each.kind].append(each)
-
-    def what(kind: str, says: str) -> str:
-        newest = ends[kind][-1]
-        where = f"{len(ends[kind])} of {len(last)} instances"
-        return f"{artifact} {says} on {where}, {asked.ago(newest.at)}: {newest.reason}"
-
-    if ends["failed"]:
-        reason = ends["failed"][-1].reason
-        fix = next(fix for words, fix in _REMEDIES.items() if words in reason)
-        yield Cause(what("failed", "does not load"), fix + undo, _TRAPS)
-    if ends["full"]:
-        yield Cause(what("full", "gets no memory"), _MORE_MEMORY, _TRAPS)
-    if any(asked.now - each.at > _LOAD_WAIT_S for each in ends["began"]):
-        fix = f"read what the log has after it{undo}"
-        yield Cause(what("began", "began to load and has not ended"), fix, _LOG_PAGE)
-
-
 def _object(named: _Named, store: Store) -> Findings[None]:
-    from botocore.exceptions import ClientError
-
-    [artifact, *_] = named.artifacts
-    fix, see = f"restore its earlier version: the bucket is versioned{named.undo}", f"{_DAY_TWO}#undo"
-    try:
+    [artifact, *_], recorded, size = named.artifacts, named.record.size, None
+    with absent_is_none():
         size = store.s3.head_object(**store.at(artifact))["ContentLength"]
-    except ClientError as error:
-        if error_code(error) not in NOT_FOUND:
-            raise
-        what = f"{store.url}{artifact} is missing: an instance that has not loaded it cannot."
-        yield Cause(what, fix, see)
-        return
-    yield Fact("S3", "object", f"{size / 1e6:,.1f} MB")
-    if size != named.record.size:
-        what = f"{store.url}{artifact} has {size:,} bytes, and the manifest records {named.record.size:,}."
-        yield Cause(what, fix, see)
+    found = "missing" if size is None else f"{size:,} bytes"
+    yield Fact("S3", "object", found)
+    if size != recorded:
+        what = f"The object {store.url}{artifact} is {found}, and not {recorded:,} bytes as published."
+        fix = f"restore its earlier version, because the bucket is versioned{named.undo}"
+        yield Cause(what, fix, f"{_DAY_TWO}#undo")
 
 
 def _memory(named: _Named, about: Endpoint) -> Findings[None]:
@@ -380,7 +351,7 @@ def _metrics(asked: _Asked, variant: str, gpus: int, cloudwatch: Any) -> Finding
             MetricName=name,
             Dimensions=[{"Name": key, "Value": value} for key, value in of.items()],
             StartTime=datetime.fromtimestamp(asked.since, timezone.utc),
-            EndTime=datetime.fromtimestamp(asked.now, timezone.utc),
+            EndTime=datetime.fromtimestamp(asked.now + 60, timezone.utc),  # with this minute
             Period=_HOUR_S,
             Statistics=["Sum", "SampleCount"],
         )["Datapoints"]
@@ -434,7 +405,7 @@ def _signals(asked: _Asked, url: str) -> Findings[None]:
     if counts.failed > counts.requests * _FAILED:
         kinds = ", ".join(f"{name} {number:,}" for name, number in sorted(counts.errors.items()))
         what = f"{counts.failed:,} of {counts.requests:,} requests of this project's clients failed: {kinds}."
-        yield Cause(what, "see what their errors say, and the log then", _LOG_PAGE)
+        yield Cause(what, _READ_LOG, f"{_DAY_TWO}#read-the-endpoints-log")
     if counts.waited > answered * _WAITED:
         waits = f"{counts.waited:,} of {answered:,} answered requests waited for a load"
         what = f"{waits}, {counts.waited_s / counts.waited:.1f} s on average."
