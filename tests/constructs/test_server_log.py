@@ -10,14 +10,11 @@ from tests.rehearsal import served_models
 from tests.rehearsal.aws_for_hosting import ENVIRONMENT
 from triton_fleet.parts.metrics.server_log import (
     FAILED_LOADS,
-    LOAD_FAILED,
     LOAD_FAILURE_PATTERN,
-    LOADED,
     MOST_LOADED,
-    OUT_OF_MEMORY,
     SLOWEST_UNLOADS,
-    UNLOADED,
 )
+from triton_models.facts.server_log import LOAD_FAILED, LOADED, OUT_OF_MEMORY, UNLOADED
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from embedded_aws import EmbeddedAws
-from triton_models.client.alias import Aliased, alias_name
+from triton_models.repository.alias import Aliased, alias_name
 
 
 def described(aws: EmbeddedAws, name: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from triton_fleet import (
     Serving,
 )
 from triton_fleet.operations.scaling.alias import EndpointAlias, endpoint_name_for
-from triton_models.client.alias import alias_name
+from triton_models.repository.alias import alias_name
 
 pytestmark = pytest.mark.story
 

@@ -29,9 +29,9 @@ from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.errors import FleetError
 from triton_models.builds.tensorrt.stand_in import MARK
 from triton_models.client import Client
-from triton_models.client.alias import Aliased, alias_name
 from triton_models.facts.instances import GPUS, instance_type
 from triton_models.facts.releases import RELEASES
+from triton_models.repository.alias import Aliased, alias_name
 from triton_models.repository.manifest import Repository
 from triton_models.repository.publish import publish
 from triton_models.repository.stored_manifest import read_manifest

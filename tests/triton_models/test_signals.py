@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import math
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
@@ -17,7 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from tests.triton_models.publishing_aws import endpoint, own_endpoints
+from tests.triton_models.own_clock import OwnClock
+from tests.triton_models.publishing_aws import client, endpoint, own_endpoints
 from tests.triton_models.scripted_server import ROW, World, error
 from triton_models.cli import main as cli
 from triton_models.client import InvocationError
@@ -25,6 +28,7 @@ from triton_models.plan.costs import divided
 from triton_models.repository.manifest import Repository
 from triton_models.repository.objects import Store
 from triton_models.signals import recorder as recorders
+from triton_models.signals import top as tops
 from triton_models.signals.counts import OTHERS, Counts, added, bucket, middle
 from triton_models.signals.recorder import Recorder
 from triton_models.signals.report import Period, Report
@@ -450,6 +454,73 @@ def test_the_top_of_an_endpoint_without_signals_is_one_error(
 ) -> None:
     found = said(capsys, "top", "--signals", store.url, "--endpoint", "another")
     assert [each["rule"] for each in found["error"]] == ["no-signals"]
+
+
+class Minutes(OwnClock):
+    """Does something at each wait, and is interrupted at the third."""
+
+    def __init__(self, do: Callable[[], object]) -> None:
+        super().__init__()
+        self.do = do
+
+    def wait(self, seconds: float) -> None:
+        super().wait(seconds)
+        if len(self.waited) == 3:
+            raise KeyboardInterrupt
+        self.do()
+
+
+def test_the_live_top_reads_again_every_15_seconds_until_it_is_interrupted(
+    store: Store, environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder = Recorder(store, now=lambda: datetime.now(timezone.utc).timestamp() - 120)
+
+    def one_more() -> None:
+        ask(recorder)
+        recorder.close()
+
+    one_more()
+    clock = Minutes(one_more)
+    environment.setattr(tops, "follow", functools.partial(tops.follow, clock=clock))
+    environment.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(["top", "--signals", store.url, "--endpoint", "e", "--live"]) == 130
+    pages = capsys.readouterr().out.split("\x1b[H\x1b[2J")[1:]
+    assert [each.partition(" requests")[0].rpartition(" ")[2] for each in pages] == ["1", "2", "3"]
+    assert clock.waited == [15, 15, 15]
+
+
+def alias(aws: str, of: str) -> str:
+    name = f"/{of}/endpoint"
+    client(aws, "ssm").put_parameter(Name=name, Value=of, Type="String")
+    return name
+
+
+def test_an_alias_names_the_endpoint_of_the_top_and_of_the_costs(
+    aws: str, store: Store, hosted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder = Recorder(store, now=lambda: datetime.now(timezone.utc).timestamp() - 120)
+    ask(recorder, endpoint=hosted)
+    recorder.close()
+    arguments = ("--signals", store.url, "--alias", alias(aws, hosted))
+    assert said(capsys, "top", *arguments)["endpoint"] == hosted
+    assert said(capsys, "costs", *arguments)["endpoint"] == hosted
+    found = said(capsys, "top", "--signals", store.url, "--alias", "/absent")
+    assert [each["rule"] for each in found["error"]] == ["alias"]
+
+
+def test_a_log_that_names_no_requests_says_why_and_one_that_is_absent_is_one_error(
+    aws: str, store: Store, environment: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder, name = Recorder(store, now=lambda: datetime.now(timezone.utc).timestamp() - 120), "quiet"
+    ask(recorder, endpoint=name)
+    recorder.close()
+    arguments = ["top", "--signals", store.url, "--endpoint", name, "--log"]
+    assert [each["rule"] for each in said(capsys, *arguments)["error"]] == ["endpoint-log"]
+    client(aws, "logs").create_log_group(logGroupName=f"/aws/sagemaker/Endpoints/{name}")
+    assert cli.main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "in log" in shown
+    assert "Triton writes them unless log_info is false" in shown
 
 
 @pytest.fixture

@@ -268,13 +268,18 @@ def top(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--sort",
-        choices=("requests", "failed", "p50", "p99", "waited", "time"),
+        choices=("requests", "failed", "p50", "p99", "waited", "time", "log"),
         default="requests",
         help="the column to sort by (default: %(default)s)",
     )
     parser.add_argument("--artifacts", action="store_true", help="count the artifacts of a model apart")
     parser.add_argument(
         "--most", type=count, default=20, metavar="N", help="the models to list (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--log",
+        action="store_true",
+        help="also count the requests in the endpoint's log, which has those of other SDKs as well",
     )
     parser.add_argument("--live", action="store_true", help="read again every 15 seconds, at a terminal")
     parser.set_defaults(run="triton_models.signals.top")
@@ -291,11 +296,28 @@ def costs(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run="triton_models.plan.costs")
 
 
+def why(parser: argparse.ArgumentParser) -> None:
+    """Find out why a model does not load, or is slow."""
+    parser.add_argument("model", metavar="NAME", help="the model's name in the repository")
+    _add_endpoint(parser)
+    parser.add_argument("--signals", metavar="URL", help="where clients write: see `fleet top`")
+    parser.add_argument(
+        "--for",
+        dest="duration",
+        type=duration,
+        default=10_800.0,
+        metavar="TIME",
+        help="how far to look back (default: 3h)",
+    )
+    add_repository(parser)
+    parser.set_defaults(run="triton_models.signals.why")
+
+
 def _add_signals(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--signals", required=True, metavar="URL", help="where clients write, such as s3://bucket/signals/"
     )
-    parser.add_argument("--endpoint", required=True, metavar="NAME", help="the endpoint")
+    _add_place(parser)
     add_account(parser)
 
 
@@ -511,8 +533,8 @@ def load(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run="triton_models.load.command", extra="client")
 
 
-def _add_endpoint(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    """Add `--alias`, or `--endpoint` and `--target`; return the group of what may be called."""
+def _add_place(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add `--alias` or `--endpoint`; return their group."""
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument(
         "--alias",
@@ -520,6 +542,12 @@ def _add_endpoint(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiv
         help="the fleet's alias, such as /triton-fleet/TritonFleet/endpoint: the output EndpointAlias",
     )
     where.add_argument("--endpoint", metavar="NAME", help="an endpoint instead of an alias")
+    return where
+
+
+def _add_endpoint(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+    """Add `--alias`, or `--endpoint` and `--target`; return the group of what may be called."""
+    where = _add_place(parser)
     parser.add_argument(
         "--target",
         metavar="TARGET",

@@ -45,7 +45,7 @@ SECTIONS: Mapping[str, Mapping[str, Verb]] = {
     "Try a change": _named(account.rehearse, account.report),
     "Size a fleet": _named(account.plan, models.census),
     "Call models": _named(account.invoke, account.load),
-    "Watch models": _named(account.top, account.costs),
+    "Watch models": _named(account.top, account.why, account.costs),
     "Check an account": _named(account.check_endpoint, account.smoke, account.check_quotas),
     "Run in build jobs": _named(models.deliver, models.diff, models.summarize),
 }

@@ -2,7 +2,7 @@
 
 This package is the interface for applications: `Client`, `AsyncClient`, the error that they raise, and the
 encoding of tensors. `core` has the course of a call without input and output: it finds the endpoint of an
-`alias` and the artifact of one of the `names`, which `remembered` refreshes in the background, and holds
+alias and the artifact of one of the `names`, which `remembered` refreshes in the background, and holds
 inputs against the `signature`. `failures` decides what is sent again. `service` signs requests and sends them
 as boto3 would, and `connections` does so in asyncio. `batches` joins and splits many inputs.
 """

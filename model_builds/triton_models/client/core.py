@@ -15,7 +15,6 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.clock import CLOCK, Clock
 from triton_models.base.encoding import JSON_TYPE, Content, Parameters, Tensors, decode, encode_buffers
 from triton_models.base.errors import FleetError
-from triton_models.client.alias import ALIAS_AGE_S, Aliased, read_alias
 from triton_models.client.batches import Answer
 from triton_models.client.blocking import Blocking
 from triton_models.client.call import Call, HungError, InvocationError, part_of
@@ -28,6 +27,7 @@ from triton_models.client.shadows import Shadows
 from triton_models.client.steps import Look, Pause, Send, Step, Steps
 from triton_models.client.wire import Response
 from triton_models.facts.limits import PAYLOAD_LIMIT
+from triton_models.repository.alias import ALIAS_AGE_S, Aliased, read_alias
 from triton_models.repository.manifest import Repository
 from triton_models.repository.objects import Store
 from triton_models.repository.s3 import aws_errors

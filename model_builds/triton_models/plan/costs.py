@@ -14,6 +14,7 @@ from typing import Any
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.tables import Column, numbers, table
 from triton_models.load.account import deployed
+from triton_models.repository.alias import endpoint_of
 from triton_models.repository.objects import opened
 from triton_models.signals.counts import Counts, added
 from triton_models.signals.stored import Signals, read
@@ -104,29 +105,30 @@ def divided(
 
 
 def run(arguments: argparse.Namespace) -> Costs:
-    """Run `fleet costs --signals URL --endpoint NAME`."""
+    """Run `fleet costs --signals URL (--alias NAME | --endpoint NAME)`."""
     now = datetime.now(timezone.utc)
     start = arguments.month or now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     if start > now:
         fix = "name a month that has begun"
         raise COSTS.error(what=f"{start:%Y-%m} has not begun", where="--month", fix=fix)
     end = min(time.time(), _next_month(start).timestamp())
+    endpoint = endpoint_of(arguments).endpoint
     with opened(arguments.signals) as store:
-        signals = read(store, arguments.endpoint, since=start.timestamp(), until=end)
-    instances = deployed(arguments.endpoint)
+        signals = read(store, endpoint, since=start.timestamp(), until=end)
+    instances = deployed(endpoint)
     usd_per_hour = [each.usd_per_hour(each.count) for each in instances.variants]
     bill, source = arguments.bill, "as given"
     if bill is None:
         if None in usd_per_hour:
             fix = "give what they cost with --bill USD"
-            raise COSTS.error(what="the price of the instances is unknown", where=arguments.endpoint, fix=fix)
+            raise COSTS.error(what="the price of the instances is unknown", where=endpoint, fix=fix)
         bill = sum(each or 0.0 for each in usd_per_hour) * signals.seconds / _HOUR_S
         source = "the price of the instances that it has now"
     tenants = {} if arguments.tenants is None else _tenants(arguments.tenants)
     named = added({(tenants.get(model, model), ""): each} for (model, _), each in signals.counts.items())
     capacity_s = (instances.gpus or sum(each.count for each in instances.variants)) * signals.seconds
     rows, idle = divided({name: each for (name, _), each in named.items()}, bill=bill, capacity_s=capacity_s)
-    return Costs(endpoint=arguments.endpoint, signals=signals, bill=bill, source=source, rows=rows, idle=idle)
+    return Costs(endpoint=endpoint, signals=signals, bill=bill, source=source, rows=rows, idle=idle)
 
 
 def _next_month(start: datetime) -> datetime:

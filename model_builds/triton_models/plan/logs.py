@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from triton_models.artifact.layout import model_name
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.outcome import live
 from triton_models.load.schedule import Schedule
+from triton_models.signals.endpoint_log import requests
 
 LOGS = Check(id="plan-logs", source=FROM_ARGUMENTS)
 
-# Triton's line for each request, at the level INFO; seen with 24.10, and in its sources until 26.05.
-_PHRASE = "Invoking SageMaker TargetModel"
-_LINE = re.compile(rf"{_PHRASE}: ([^\s\"]+)")
-_DAY_S, _MS = 86_400.0, 1000.0
+_DAY_S = 86_400.0
 
 
 def read_logs(endpoint: str, models: Sequence[str], *, days: float, named: bool) -> Schedule:
@@ -30,7 +25,8 @@ def read_logs(endpoint: str, models: Sequence[str], *, days: float, named: bool)
     Raises:
         FleetError: The log cannot be read or has no requests, or other models were asked.
     """
-    found = sorted(_requests(endpoint, since=time.time() - days * _DAY_S))
+    asked_at = requests(endpoint, since=time.time() - days * _DAY_S)
+    found = sorted((at, model_name(Path(artifact))) for at, artifact in asked_at)
     if not found:
         raise LOGS.error(
             what=f"the log of the last {days:g} days names no requests",
@@ -50,32 +46,3 @@ def read_logs(endpoint: str, models: Sequence[str], *, days: float, named: bool)
         )
     first = found[0][0]
     return Schedule.of(((at - first, numbers[name]) for at, name in found), models)
-
-
-def _requests(endpoint: str, *, since: float) -> Iterator[tuple[float, str]]:
-    """Yield the moments and models of the requests."""
-    import boto3.session
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    count = 0
-    try:
-        pages = boto3.session.Session().client("logs").get_paginator("filter_log_events")
-        for page in pages.paginate(
-            logGroupName=f"/aws/sagemaker/Endpoints/{endpoint}",
-            startTime=int(since * _MS),
-            filterPattern=f'"{_PHRASE}"',
-        ):
-            events: Sequence[Any] = page["events"]
-            for event in events:
-                if line := _LINE.search(event["message"]):
-                    yield event["timestamp"] / _MS, model_name(Path(line[1]))
-            count += len(events)
-            live(f"{count:,} requests in the log of {endpoint}")
-    except (ClientError, BotoCoreError) as error:
-        raise LOGS.error(
-            what=f"the log cannot be read: {error}",
-            where=f"endpoint {endpoint!r}",
-            fix="name an endpoint of this account and region, and allow logs:FilterLogEvents",
-        ) from None
-    finally:
-        live("")

@@ -38,11 +38,13 @@ class Endpoint:
     Attributes:
         instance_types: Its instance types; several if its variants or pools differ.
         release: The Triton release; None if the image's tag does not contain it.
+        repositories: The URLs that its models come from; empty if it is planned.
     """
 
     instance_types: tuple[InstanceType, ...]
     release: Release | None
     where: str
+    repositories: tuple[str, ...] = ()
 
     @property
     def targets(self) -> tuple[ArtifactTarget, ...]:
@@ -112,6 +114,7 @@ def _endpoint(
     return Endpoint(
         instance_types=tuple(find_instance_type(name) for name in types),
         release=known,
+        repositories=tuple(each["ModelDataUrl"] for each in _containers(models) if each.get("ModelDataUrl")),
         where=f"endpoint {endpoint} ({', '.join([*types, *([f'release {known.name}'] if known else [])])})",
     )
 

@@ -6,42 +6,60 @@ import argparse
 import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
+from triton_models.artifact.layout import model_name
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.clock import CLOCK, Clock
+from triton_models.base.outcome import printable
 from triton_models.base.tables import Column, numbers, table
 from triton_models.facts.cost import counted
+from triton_models.repository.alias import endpoint_of
 from triton_models.repository.objects import opened
 from triton_models.signals.counts import Counts, added
+from triton_models.signals.endpoint_log import requests
+from triton_models.signals.report import MINUTE_S
 from triton_models.signals.stored import Signals, read
 
 NO_SIGNALS = Check(id="no-signals", source=FROM_ARGUMENTS)
 
+_OF_LOG = (
+    "In log: what reached a model by the endpoint's log, whichever SDK sent it, and each attempt of it. The "
+    "other columns are of this project's clients."
+)
+_NO_LOG = "The log names no requests: Triton writes them unless log_info is false in cdk.json."
+
 _CLEAR = "\x1b[H\x1b[2J"
 _EVERY_S = 15.0
-
-_Key = Callable[[Counts], float]
-
-SORTS: Mapping[str, _Key] = {
-    "requests": lambda each: each.requests,
-    "failed": lambda each: each.failed,
-    "p50": lambda each: each.percentile(0.5),
-    "p99": lambda each: each.percentile(0.99),
-    "waited": lambda each: each.waited,
-    "time": lambda each: each.seconds,
-}
-"""The columns by which the models can be sorted, the largest figure first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A model, or one of its artifacts."""
+    """A model, or one of its artifacts.
+
+    Attributes:
+        logged: Its requests in the endpoint's log; None if that was not read.
+    """
 
     name: str
     counts: Counts
+    logged: int | None = None
 
+
+SORTS: Mapping[str, Callable[[Row], float]] = {
+    "requests": lambda each: each.counts.requests,
+    "failed": lambda each: each.counts.failed,
+    "p50": lambda each: each.counts.percentile(0.5),
+    "p99": lambda each: each.counts.percentile(0.99),
+    "waited": lambda each: each.counts.waited,
+    "time": lambda each: each.counts.seconds,
+    "log": lambda each: each.logged or 0,
+}
+"""The columns by which the models can be sorted, the largest figure first."""
 
 CELLS: Mapping[str, Callable[[Row], str]] = {
     "requests": lambda each: f"{each.counts.requests:,}",
@@ -74,6 +92,7 @@ class Top:
                 {
                     "name": each.name,
                     "requests": each.counts.requests,
+                    **({} if each.logged is None else {"logged": each.logged}),
                     "errors": each.counts.errors,
                     "p50_s": _known(each.counts.percentile(0.5)),
                     "p99_s": _known(each.counts.percentile(0.99)),
@@ -95,13 +114,19 @@ class Top:
             f"{counted(len(self.rows))}, of {self.signals.processes:,} processes."
         )
         yield ""
-        shown = [*self.rows[: self.shown], Row(name="all", counts=everything)]
+        with_log = any(each.logged is not None for each in self.rows)
+        logged = sum(each.logged or 0 for each in self.rows)
+        shown = [*self.rows[: self.shown], Row(name="all", counts=everything, logged=logged)]
         names = Column(title="model", cells=[each.name for each in shown])
-        cells = {**CELLS, "time": lambda each: f"{each.counts.seconds / (everything.seconds or 1):.1%}"}
+        of_log = {"in log": lambda each: f"{each.logged:,}"} if with_log else {}
+        cells = {"requests": CELLS["requests"], **of_log, **CELLS}
+        cells |= {"time": lambda each: f"{each.counts.seconds / (everything.seconds or 1):.1%}"}
         errors = [", ".join(f"{name} {count:,}" for name, count in _most(each.counts)) for each in shown]
         yield from table([names, *numbers(shown, cells), Column(title="errors", cells=errors, rank=1)])
         if len(self.rows) > self.shown:
             yield f"{len(self.rows) - self.shown:,} more models: --most N, or --json for all."
+        if with_log:
+            yield _OF_LOG if logged else _NO_LOG
         yield from self.signals.doubts()
 
 
@@ -127,27 +152,37 @@ def top(
     sort: str = "requests",
     artifacts: bool = False,
     shown: int = 20,
+    log: bool = False,
 ) -> Top:
     """Return what the models of an endpoint did in the last seconds.
 
     Raises:
-        FleetError: Nothing was written, or S3 does not answer.
+        FleetError: Nothing was written, or S3 or the log cannot be read.
     """
+    now = time.time()
     with opened(url) as store:
-        signals = read(store, endpoint, since=time.time() - seconds)
-    if not signals.counts and not signals.damaged:
+        signals = read(store, endpoint, since=now - seconds)
+    by_name = added(
+        {(artifact if artifacts else model, ""): counts}
+        for (model, artifact), counts in signals.counts.items()
+    )
+    counted_by_name = {name: counts for (name, _), counts in by_name.items()}
+    logged: Counter[str] = Counter()
+    if log:  # without the minute that is not over, which clients have not written
+        asked = requests(endpoint, since=signals.since, until=now // MINUTE_S * MINUTE_S)
+        logged.update(artifact if artifacts else model_name(Path(artifact)) for _, artifact in asked)
+    if not (by_name or logged or signals.damaged):
         raise NO_SIGNALS.error(
             what=f"no client reported requests to {endpoint} in the last {seconds / 60:g} minutes",
             where=url,
             why="a minute is written when it is over, by clients that have signals=",
             fix="create them with Client(..., signals=URL), or look further back with --for",
         )
-    by_name = added(
-        {(artifact if artifacts else model, ""): counts}
-        for (model, artifact), counts in signals.counts.items()
-    )
-    rows = [Row(name=name, counts=counts) for (name, _), counts in by_name.items()]
-    rows.sort(key=lambda each: (-_last_if_unknown(SORTS[sort](each.counts)), each.name))
+    rows = [
+        Row(name=name, counts=counted_by_name.get(name, Counts()), logged=logged[name] if log else None)
+        for name in {**counted_by_name, **logged}
+    ]
+    rows.sort(key=lambda each: (-_last_if_unknown(SORTS[sort](each)), each.name))
     return Top(endpoint=endpoint, signals=signals, rows=tuple(rows), shown=shown)
 
 
@@ -156,20 +191,25 @@ def _last_if_unknown(value: float) -> float:
 
 
 def run(arguments: argparse.Namespace) -> Top:
-    """Run `fleet top --signals URL --endpoint NAME`; with --live until it is interrupted."""
+    """Run `fleet top --signals URL (--alias NAME | --endpoint NAME)`; --live until it is interrupted."""
 
     def found() -> Top:
         return top(
             arguments.signals,
-            endpoint=arguments.endpoint,
+            endpoint=endpoint_of(arguments).endpoint,
             seconds=arguments.duration,
             sort=arguments.sort,
             artifacts=arguments.artifacts,
             shown=arguments.most,
+            log=arguments.log,
         )
 
-    while arguments.live and sys.stdout.isatty():
-        sys.stdout.write(_CLEAR + "\n".join(found().lines()) + "\n")
+    return follow(found) if arguments.live and sys.stdout.isatty() else found()
+
+
+def follow(found: Callable[[], Top], *, clock: Clock = CLOCK) -> NoReturn:
+    """Show the newest figures every 15 seconds, until it is interrupted."""
+    while True:
+        sys.stdout.write(_CLEAR + "\n".join(map(printable, found().lines())) + "\n")
         sys.stdout.flush()
-        time.sleep(_EVERY_S)
-    return found()
+        clock.wait(_EVERY_S)

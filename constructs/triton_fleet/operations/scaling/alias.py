@@ -27,8 +27,8 @@ from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
 from triton_fleet.parts.arguments.typed import typed
 from triton_models.base.checks import Check
-from triton_models.client.alias import alias_name
 from triton_models.facts.releases import DEFAULT_RELEASE
+from triton_models.repository.alias import alias_name
 from triton_models.repository.manifest import MANIFEST_NAME
 
 ALIAS_ENDPOINT_NAME = Check(

@@ -1,50 +1,8 @@
-"""Triton's log lines about loaded and unloaded models, and the queries that find them in CloudWatch Logs.
-
-Seen in the log of a server (release 24.10, core 2.51) that loaded, failed to load and unloaded models by
-SageMaker's multi-model contract, on 2026-11-21:
-
-    successfully loaded '/opt/ml/models/9c1f/model::minilm-0123.tar.gz'
-    failed to load '/opt/ml/models/77ab/model::broken-0123.tar.gz' version 1: Internal: RuntimeError: no
-    failed to load '/opt/ml/models/77ab/model::broken-0123.tar.gz'
-    UNLOAD for model minilm-0123.tar.gz completed in 2 seconds.
-
-A failure is two lines; the one with a version says why. Without model namespacing there is nothing before the
-model's name. Triton writes the line about a failure at the level of errors, and the others at that of
-information, which `TritonServer(log_info=False)` switches off.
-"""
+"""Queries that find Triton's log lines about loaded and unloaded models in CloudWatch Logs."""
 
 from __future__ import annotations
 
-LOADED = "successfully loaded '"
-"""In the line of each model that was loaded."""
-UNLOADED = "UNLOAD for model "
-"""In the line of each model that was unloaded."""
-LOAD_FAILED = ("failed to load '", "' version ")
-"""Both in the one line of each load that failed and that says why."""
-OUT_OF_MEMORY = (
-    "CUDA out of memory",
-    "CUDA_OUT_OF_MEMORY",
-    "Out of memory",
-    "Out Of Memory",
-    "out of memory",
-    "MemoryError",
-    "OutOfMemory",
-    "OOM",
-    "Dst tensor is not initialized",
-    "Src tensor is not initialized",
-    "CNMEM_STATUS_OUT_OF_MEMORY",
-    "CUDNN_STATUS_NOT_INITIALIZED",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
-    "Failed to allocate memory",
-    "failed to allocate memory",
-    "No space left on device",
-)
-"""Any of these in the reason makes Triton ask SageMaker to evict models and try again, which is no failure.
-
-SageMakerMMECheckOOMError in src/sagemaker_server.cc of triton-inference-server/server, r23.12 to r26.06, read
-2026-11-25. It compares capitals too, as CloudWatch's filter does.
-"""
+from triton_models.facts.server_log import LOAD_FAILED, LOADED, OUT_OF_MEMORY, UNLOADED
 
 LOAD_FAILURE_PATTERN = " ".join(
     [*(f'"{term}"' for term in LOAD_FAILED), *(f'-"{term}"' for term in OUT_OF_MEMORY)]

@@ -7,6 +7,7 @@ endpoint's name.
 
 from __future__ import annotations
 
+import argparse
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -57,14 +58,26 @@ class Aliased:
         return json.dumps({"endpoint": self.endpoint, "target": str(self.target)})
 
 
-def read_alias(name: str, *, ssm: Any) -> Aliased:
+def endpoint_of(arguments: argparse.Namespace) -> Aliased:
+    """Return the endpoint of `--alias`, or of `--endpoint` and, for verbs that have it, `--target`."""
+    if arguments.alias is not None:
+        return read_alias(arguments.alias)
+    target = getattr(arguments, "target", None)
+    return Aliased(
+        endpoint=arguments.endpoint, target=None if target is None else ArtifactTarget.parse(target)
+    )
+
+
+def read_alias(name: str, *, ssm: Any = None) -> Aliased:
     """Read the value of an alias."""
+    import boto3.session
     from botocore.exceptions import BotoCoreError, ClientError
 
     from triton_models.repository.s3 import error_code, error_message
 
     where, what = f"the alias {name}", f"cannot read the parameter {name}"
     try:
+        ssm = ssm or boto3.session.Session().client("ssm")
         return Aliased.parse(ssm.get_parameter(Name=name)["Parameter"]["Value"])
     except ClientError as error:
         code = error_code(error)
