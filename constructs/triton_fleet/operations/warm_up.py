@@ -260,9 +260,7 @@ class EndpointWarmUp(Construct):
             schedule_expression="rate(5 minutes)",
             targets=[
                 events.CfnRule.TargetProperty(
-                    id="Hot",
-                    arn=self.function.function.attr_arn,
-                    input=f"{{{_EVERYWHERE}{self._input[1:]}",
+                    id="Hot", arn=self.function.function.attr_arn, input=f"{{{_EVERYWHERE}{self._input[1:]}"
                 )
             ],
         )

@@ -655,7 +655,7 @@ def _wait(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
 
 
 @_compiled
-def start(a: Arrays, slot: int, memory: float, disk: float, now: float, loaded: bool) -> None:
+def start(a: Arrays, slot: int, memory: float, disk: float, now: float, loaded: int) -> None:
     """Begin an instance, which has the pinned models alone, or begins to load them.
 
     The requests that load them wait there, so that others go where the models are loaded.

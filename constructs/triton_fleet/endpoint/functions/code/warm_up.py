@@ -72,7 +72,7 @@ NO_REQUEST = "it was published without a request"
 GOES_ON = ("", REFUSED, NOT_SENT, NO_REQUEST)
 # What is left of an invocation when it ends, besides the time that a round takes.
 SPARE_S = 10
-# The requests for a hot model that are sent at a moment, for each instance: `MANY` of triton_models.plan.policy.
+# The requests for a hot model that are sent at a moment, for each instance, as in triton_models.plan.policy.
 # SageMaker does not document how many bring a model to another instance. While an instance seems to lack
 # models, each look at its LoadedModelCount doubles them, at most so often.
 MANY, DOUBLED = 8, 3
@@ -83,7 +83,7 @@ HOT_ROUNDS, SLOW_S = 3, 1.0
 APART_S = 0.2
 # Lambda allows a function 1,024 open files.
 CONNECTIONS = 800
-# How often to look at an endpoint whose instances are changed, and how often the schedule starts the function.
+# The seconds between looks at an endpoint whose instances are changed, and between runs of the schedule.
 LOOK_S, PERIOD_S = 2, 300
 MIB = 1 << 20
 
