@@ -430,7 +430,8 @@ def _many(
     signed = AWSRequest(
         method="POST", url=f"{place.scheme}://{place.netloc}{path}", headers=headers, data=body
     )
-    SigV4Auth(boto3.Session().get_credentials(), "sagemaker", runtime.meta.region_name).add_auth(signed)
+    credentials: Any = boto3.Session().get_credentials()  # those of the function's role
+    SigV4Auth(credentials, "sagemaker", runtime.meta.region_name).add_auth(signed)
     connect = HTTPSConnection if place.scheme == "https" else HTTPConnection
     failed: Counter[str] = Counter()
     with ExitStack() as opened:
@@ -489,13 +490,13 @@ def _misfit(models: Mapping[str, Any], hot: Sequence[str]) -> str:
     profiles = {
         name: profile
         for name, artifact in target_models(models, target).items()
-        if (profile := models[name].get("artifacts", {}).get(artifact, {}).get("profile"))
+        if (profile := _profile(models[name].get("artifacts", {}).get(artifact)))
     }
     pinned = [name for name in hot if name in profiles]
     backends = {each for name in pinned for each in profiles[name]["backends"]}
     for field, (what, has) in room.get("has", {}).items():
         libraries = sum(room["libraries"].get(each, 0) for each in backends if field == "memory")
-        needs = {name: _likely(each[field]) for name, each in profiles.items()}
+        needs = {name: each[field] for name, each in profiles.items()}
         other = max(({*needs} - {*pinned}), key=lambda name: needs[name], default="")
         taken = sum(needs[name] for name in pinned)
         if pinned and taken + needs.get(other, 0) > has - libraries:
@@ -509,6 +510,11 @@ def _misfit(models: Mapping[str, Any], hot: Sequence[str]) -> str:
     return ""
 
 
-def _likely(figure: Any) -> float:
-    """Return a figure of a profile, which may be a range with its source."""
-    return float(figure[1] if isinstance(figure, list) else figure)
+def _profile(record: Any) -> dict[str, Any]:
+    """Return what an artifact needs, in bytes, and its backends; empty if that is not recorded."""
+    try:
+        profile = record["profile"]
+        likely = {each: float(profile[each][1]) for each in ("memory", "host", "shared")}
+        return {**likely, "disk": float(profile["disk"]), "backends": list(profile["backends"])}
+    except (KeyError, TypeError, ValueError, IndexError):
+        return {}
