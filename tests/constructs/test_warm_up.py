@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -625,6 +626,25 @@ def test_a_deployment_that_adds_hot_models_which_do_not_fit_fails(
 
     assert answer["Status"] == status
     assert (UNFIT in answer.get("Reason", "")) is (status == "FAILED")
+
+
+def test_hot_models_are_everywhere_before_the_alias_moves_to_a_new_endpoint(
+    deployed: Deployed, clock: Clock
+) -> None:
+    deployed.becomes("InService")
+    deployed.has(instances=2)
+    _publish_with_request(deployed)
+    requests = {"requests": [], "published": True, "hot": ["minilm"]}
+    with web_server() as cloudformation:
+        properties = {"Alias": "/alias", "Requests": json.dumps(requests)}
+        answer = asked(warm_up, cloudformation, clock, "TritonFirstLoads", properties)
+
+    assert answer["Status"] == "SUCCESS"
+    rounds = warm_up.ROUNDS_PER_INSTANCE * 2
+    assert Counter(deployed.invoked()) == {
+        "minilm-02.tar.gz": rounds + 1 + 2 * policy.MANY,
+        "resnet50-07.tar.gz": rounds,
+    }
 
 
 def test_models_that_there_was_no_time_for_are_named(
