@@ -628,6 +628,17 @@ def test_a_deployment_that_adds_hot_models_which_do_not_fit_fails(
     assert (UNFIT in answer.get("Reason", "")) is (status == "FAILED")
 
 
+def test_hot_models_are_everywhere_on_a_new_fleet_as_soon_as_it_has_all_traffic(
+    deployed: Deployed, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_TRAFFIC", "1")
+    clock.at(30, lambda: deployed.becomes("InService"))
+    event = {"requests": [STORED], "hot": ["minilm"]}
+    warm_up.handler(event, Context(clock), clock=clock, sleep=clock.sleep)
+
+    assert deployed.invoked() == ["minilm-02.tar.gz"] * (3 + 1 + policy.MANY)
+
+
 def test_hot_models_are_everywhere_before_the_alias_moves_to_a_new_endpoint(
     deployed: Deployed, clock: Clock
 ) -> None:

@@ -230,8 +230,8 @@ def test_hot_models_are_on_a_new_instance_before_a_crowd_is_sent_there(aws: Embe
             fleet.crowd()
         assert not fleet.failures
         assert fleet.waited(since=everywhere) == []
-        # Those of callers that come between the requests which bring a model there.
-        assert len(fleet.waited(since=began)) <= len(fleet.answered) * 0.02
+        # A caller may come between the requests that bring a model there, which take a millisecond.
+        assert len(fleet.waited(since=began)) <= 1
 
 
 def test_a_replaced_instance_gets_the_hot_models_and_no_request_waits_for_them(aws: EmbeddedAws) -> None:

@@ -396,7 +396,7 @@ def _everywhere(event: Mapping[str, Any], context: Any, *, sleep: Callable[[floa
     described = boto3.client("sagemaker").describe_endpoint(EndpointName=endpoint)
     # An update shows no instances of a new fleet as current ones.
     instances = max(_instances(described), _instances(described, "DesiredInstanceCount"), 1)
-    count = MANY * instances << _lacking(described, len(event["hot"]))
+    count = min(MANY * instances << _lacking(described, len(event["hot"])), CONNECTIONS)
     turn = Lock()
     for _ in range(HOT_ROUNDS):
         if _left(context) < ANSWERS_S + SPARE_S:
