@@ -38,6 +38,7 @@ class InferenceStack(Stack):
             thresholds=config.thresholds,
             warm_up=config.warm_up_requests,
             cold_models=config.cold_models,
+            hot=config.hot,
             retired_models=config.retired_models,
             alarm_topic=self._topic(config.alarm_topic),
             alarm_email=config.alarm_email or None,

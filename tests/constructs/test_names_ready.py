@@ -188,7 +188,7 @@ def test_an_invalid_record_keeps_no_other_model_from_its_name(world: World, reco
     world.manifest = json.dumps(document)
 
     assert world.check()["Status"] == "SUCCESS"
-    assert list(warm_up.target_models(world.manifest, NEW)) == ["m"]
+    assert list(warm_up.target_models(warm_up.models_of(world.manifest), NEW)) == ["m"]
 
 
 @pytest.mark.parametrize("request_type", ["Update", "Delete"])

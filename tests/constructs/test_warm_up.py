@@ -3,8 +3,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 from aws_cdk import App, Duration, Stack
 from aws_cdk.assertions import Annotations, Match, Template
-from function_world import Clock, Context, Requests, web_server
+from function_world import Clock, Context, Requests, asked, web_server
 from moto.sagemaker.models import sagemaker_backends
 from synthesised import Resources, only
 
@@ -30,9 +32,12 @@ from triton_fleet import (
     WarmUpRequest,
 )
 from triton_fleet.endpoint.functions.code import warm_up
+from triton_models.artifact.profile import Profile, Range
 from triton_models.artifact.targets import ANY
+from triton_models.check.estimate import estimated
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.deliver.steps import example_request
+from triton_models.plan import policy
 from triton_models.repository.manifest import Manifest, ModelRecord, request_name
 
 MINILM = WarmUpRequest(model="minilm", body='{"inputs": []}')
@@ -166,14 +171,15 @@ def test_requests_fill_the_rule_to_its_last_character(app: App, stack: Stack, re
     ]
 
 
-def _manifest(*, request: str = "", **current: str) -> Manifest:
+def _manifest(*, request: str = "", profile: Profile | None = None, **current: str) -> Manifest:
     return Manifest(
         models={
             model: ModelRecord(
                 current={ANY: artifact},
                 history=(),
                 artifacts={
-                    each: record_of(each, request=request) for each in (file_name(model, "0"), artifact)
+                    each: replace(record_of(each, request=request), profile=profile)
+                    for each in (file_name(model, "0"), artifact)
                 },
             )
             for model, artifact in current.items()
@@ -211,8 +217,27 @@ class Deployed:
             "ProductionVariants": variants if pending else [],
         }
 
-    def publish(self, *, request: str = "", **current: str) -> None:
-        written = _manifest(request=request, **current).to_json().encode()
+    def has(self, *, instances: int) -> None:
+        """Change the number of instances that serve."""
+        endpoint: Any = sagemaker_backends["123456789012"][REGION].endpoints[self.name]
+        for variant in endpoint.production_variants:
+            variant.update(CurrentInstanceCount=instances, DesiredInstanceCount=instances)
+
+    def loaded(self, models: int, *, before: timedelta) -> None:
+        """Publish the number of models of an instance, some time ago."""
+        dimensions = {"EndpointName": self.name, "VariantName": "AllTraffic"}
+        datum = {
+            "MetricName": "LoadedModelCount",
+            "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
+            "Timestamp": datetime.now(timezone.utc) - before,
+            "Value": models,
+        }
+        self.aws.client("cloudwatch").put_metric_data(
+            Namespace="/aws/sagemaker/Endpoints", MetricData=[datum]
+        )
+
+    def publish(self, *, request: str = "", profile: Profile | None = None, **current: str) -> None:
+        written = _manifest(request=request, profile=profile, **current).to_json().encode()
         self.aws.upload(self.bucket, "models/manifest.json", written)
 
     def invoked(self) -> list[str]:
@@ -449,6 +474,188 @@ def test_a_fleet_with_all_traffic_is_not_asked_for_ever(
     _run(clock, "minilm")
 
     assert deployed.invoked() == ["minilm-02.tar.gz"] * 3 + ["minilm-03.tar.gz"] * 3
+
+
+@pytest.fixture(scope="module")
+def hot_template() -> dict[str, Any]:
+    stack = Stack(App(), "Fleet")
+    _create(stack, MINILM, hot=["minilm"])
+    return dict(Template.from_stack(stack).to_json()["Resources"])
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "starts"),
+    [("Fleet", "UPDATING", True), ("Fleet", "DELETING", False), ("Another", "UPDATING", False)],
+)
+def test_a_change_of_the_endpoint_and_a_schedule_start_it_for_hot_models(
+    name: str, status: str, starts: bool, hot_template: dict[str, Any]
+) -> None:
+    event = {
+        **EVENT,
+        "detail-type": "SageMaker Endpoint State Change",
+        "detail": {**EVENT["detail"], "EndpointName": name, "EndpointStatus": status},
+    }
+    rules = {key: each for key, each in hot_template.items() if each["Type"] == "AWS::Events::Rule"}
+    [rule] = [each["Properties"] for key, each in rules.items() if "Hot" in key]
+
+    assert event_matches(rule["EventPattern"], event) is starts
+    assert rule["ScheduleExpression"] == "rate(5 minutes)"
+    assert json.loads(rule["Targets"][0]["Input"])["hot"] == ["minilm"]
+
+
+def test_without_hot_models_there_is_no_schedule_and_no_permission_for_one(template: dict[str, Any]) -> None:
+    assert "HotRule" not in str(template)
+    assert "GetMetricStatistics" not in str(template)
+
+
+def test_hot_models_that_are_cold_or_named_twice_are_refused(stack: Stack) -> None:
+    hot = ["minilm", "minilm", "resnet50"]
+
+    assert _problems(stack, hot=hot, published=True, cold_models=["resnet50"]) == [
+        "'minilm' is there twice",
+        "'resnet50' is hot and not warmed up",
+    ]
+
+
+def _run_hot(clock: Clock, *hot: str) -> None:
+    event = {"everywhere": True, "requests": [], "published": True, "hot": hot}
+    warm_up.handler(event, Context(clock), clock=clock, sleep=clock.sleep)
+
+
+def test_hot_models_are_sent_many_requests_for_each_instance_at_a_moment(
+    deployed: Deployed, clock: Clock
+) -> None:
+    deployed.becomes("InService")
+    _publish_with_request(deployed)
+    _run_hot(clock, "minilm")
+
+    first, *many = deployed.runtime.seen
+    assert {headers["x-amzn-sagemaker-target-model"] for _, _, headers, _ in many} == {"minilm-02.tar.gz"}
+    assert len(many) == policy.MANY == warm_up.MANY
+    assert {body for *_, body in many} == {first[-1]}
+    assert all("Signature=" in headers["authorization"] for _, _, headers, _ in many)
+
+
+def test_they_are_sent_again_when_the_endpoint_has_more_instances(deployed: Deployed, clock: Clock) -> None:
+    deployed.becomes("Updating")
+    _publish_with_request(deployed)
+    clock.at(20, lambda: deployed.has(instances=3))
+    clock.at(40, lambda: deployed.becomes("InService"))
+    _run_hot(clock, "minilm")
+
+    assert len(deployed.runtime.seen) == (1 + policy.MANY) + 2 * (1 + 3 * policy.MANY)
+    assert 40 <= clock.now < 50
+
+
+def test_a_hot_model_that_refuses_its_request_is_sent_one(deployed: Deployed, clock: Clock) -> None:
+    refused = {"OriginalStatusCode": 400, "OriginalMessage": "[request id: 1] unexpected shape"}
+    deployed.becomes("InService")
+    deployed.runtime.reply = lambda *_: (424, {"error": "ModelError", "message": "no", **refused})
+    _publish_with_request(deployed)
+    _run_hot(clock, "minilm")
+
+    assert deployed.invoked() == ["minilm-02.tar.gz"]
+
+
+def test_twice_as_many_are_sent_while_an_instance_has_fewer_models_than_are_hot(
+    deployed: Deployed, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployed.becomes("InService")
+    _publish_with_request(deployed)
+    for minutes in (6, 12):
+        deployed.loaded(0, before=timedelta(minutes=minutes))
+    _run_hot(clock, "minilm")
+
+    assert len(deployed.runtime.seen) == 1 + 2 * policy.MANY
+    assert "An instance has had fewer than the 1 hot models" in caplog.text
+
+
+ROOM = {
+    "type": "ml.g5.xlarge",
+    "has": {"memory": ["GPU memory", 1000 << 20], "disk": ["the disk", 1 << 40]},
+    "libraries": {"onnxruntime": 200 << 20},
+}
+UNFIT = (
+    "The hot models need about 600 MiB of GPU memory (minilm 600), and resnet50, the largest other model, "
+    "600. An ml.g5.xlarge has 800 MiB for models. Name fewer hot models, or choose a larger instance type"
+)
+
+
+@pytest.fixture
+def unfit(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> Deployed:
+    """An endpoint whose instances hold one of its two models."""
+    monkeypatch.setenv("ROOM", json.dumps(ROOM))
+    deployed.becomes("InService")
+    memory = Range.measured(600 << 20, "the census")
+    profile = replace(estimated("m", size=1 << 20, backend="onnxruntime"), memory=memory)
+    deployed.publish(profile=profile, minilm="minilm-02.tar.gz", resnet50="resnet50-07.tar.gz")
+    return deployed
+
+
+def test_hot_models_that_do_not_fit_are_logged_with_their_figures_and_not_loaded(
+    unfit: Deployed, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    _run_hot(clock, "minilm")
+
+    assert unfit.invoked() == []
+    assert UNFIT in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("request_type", "before", "status"),
+    [
+        ("Create", [], "FAILED"),
+        ("Update", [], "FAILED"),
+        ("Update", ["minilm"], "SUCCESS"),
+        ("Delete", [], "SUCCESS"),
+    ],
+)
+def test_a_deployment_that_adds_hot_models_which_do_not_fit_fails(
+    request_type: str, before: list[str], status: str, unfit: Deployed, clock: Clock
+) -> None:
+    with web_server() as cloudformation:
+        answer = asked(
+            warm_up,
+            cloudformation,
+            clock,
+            "TritonFirstLoads",
+            {"Alias": "/alias", "Requests": json.dumps({"requests": [], "hot": ["minilm"]})},
+            request=request_type,
+            OldResourceProperties={"Requests": json.dumps({"requests": [], "hot": before})},
+        )
+
+    assert answer["Status"] == status
+    assert (UNFIT in answer.get("Reason", "")) is (status == "FAILED")
+
+
+def test_hot_models_are_everywhere_on_a_new_fleet_as_soon_as_it_has_all_traffic(
+    deployed: Deployed, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_TRAFFIC", "1")
+    clock.at(30, lambda: deployed.becomes("InService"))
+    event = {"requests": [STORED], "hot": ["minilm"]}
+    warm_up.handler(event, Context(clock), clock=clock, sleep=clock.sleep)
+
+    assert deployed.invoked() == ["minilm-02.tar.gz"] * (3 + 1 + policy.MANY)
+
+
+def test_hot_models_are_everywhere_before_the_alias_moves_to_a_new_endpoint(
+    deployed: Deployed, clock: Clock
+) -> None:
+    deployed.becomes("InService")
+    deployed.has(instances=2)
+    _publish_with_request(deployed)
+    requests = {"requests": [], "published": True, "hot": ["minilm"]}
+    with web_server() as cloudformation:
+        properties = {"Alias": "/alias", "Requests": json.dumps(requests)}
+        answer = asked(warm_up, cloudformation, clock, "TritonFirstLoads", properties)
+
+    assert answer["Status"] == "SUCCESS"
+    rounds = warm_up.ROUNDS_PER_INSTANCE * 2
+    assert Counter(deployed.invoked()) == {
+        "minilm-02.tar.gz": rounds + 1 + 2 * policy.MANY,
+        "resnet50-07.tar.gz": rounds,
+    }
 
 
 def test_models_that_there_was_no_time_for_are_named(

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import pytest
+from aws_cdk.assertions import Template
+from served_models import FLOATS, python_model, tarball
 from synthesised_stacks import deploy_fleet, deploy_stack, small_stack, template_of
 
 from aws_for_tests.deployed_functions import logged, physical_ids, settle, until
 from embedded_aws import EmbeddedAws
+from tests.rehearsal.traffic import runtime_of
 from tests.stacks.fleet_app import fleet_app
-from triton_fleet import Canary, EndpointWarmUp, ModelRepository, MultiModelEndpoint, WarmUpRequest
+from tests.triton_models.publishing_aws import file_name, record_of
+from triton_fleet import AllAtOnce, Canary, EndpointWarmUp, ModelRepository, MultiModelEndpoint, WarmUpRequest
+from triton_models.artifact.targets import ANY
 from triton_models.cli.main import main
 from triton_models.deliver.deliver import Delivery, deliver
+from triton_models.repository.manifest import Manifest, ModelRecord, request_name
 from triton_rehearsal.hosting.service import Hosting
 
 pytestmark = pytest.mark.story
@@ -75,3 +91,162 @@ def test_a_minimal_model_is_loaded_on_a_new_endpoint_before_the_alias_moves(
 
         [instance] = hosting.instances("TritonFleet-g5-2xlarge-26-04")
         assert instance.loaded == [made.artifact]
+
+
+HOT = ("first", "second")
+LOAD_S = 3.0
+WAITED_S = LOAD_S / 2
+SLOW_TO_LOAD = f"""
+import time
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        time.sleep({LOAD_S})
+
+    def execute(self, requests):
+        time.sleep(0.02)
+        inputs = [pb_utils.get_input_tensor_by_name(r, "X").as_numpy() for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("Y", x)]) for x in inputs]
+"""
+
+
+class HotFleet:
+    """A deployed endpoint with hot models, and applications that ask for them."""
+
+    def __init__(self, aws: EmbeddedAws, hosting: Hosting, *, instances: int) -> None:
+        self.aws, self.hosting = aws, hosting
+        stack = small_stack()
+        endpoint = MultiModelEndpoint(
+            stack,
+            "Endpoint",
+            repository=ModelRepository(stack, "Repository"),
+            endpoint_name="hot",
+            initial_instance_count=instances,
+            deployment=AllAtOnce(),
+        )
+        EndpointWarmUp(stack, "WarmUp", endpoint=endpoint, published=True, hot=HOT)
+        template = Template.from_stack(stack).to_json()
+        assert settle(aws, template.pop("Resources"), **template) == "CREATE_COMPLETE"
+        self.targets = self._publish()
+        self.runtime, self.answered = runtime_of(aws, hosting), list[tuple[float, float]]()
+        self.failures: list[Exception] = []
+        hosting.start("hot")
+
+    def _publish(self) -> list[str]:
+        [bucket] = physical_ids(self.aws, "AWS::S3::Bucket")
+        request = {"body": base64.b64encode(FLOATS).decode(), "content_type": "application/json"}
+        digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()
+        names = {name: file_name(name, "0") for name in HOT}
+        models = {
+            name: ModelRecord(
+                current={ANY: artifact}, history=(), artifacts={artifact: record_of(artifact, request=digest)}
+            )
+            for name, artifact in names.items()
+        }
+        files = {
+            request_name(digest): json.dumps(request).encode(),
+            "manifest.json": Manifest(models=models).to_json().encode(),
+            **dict.fromkeys(names.values(), tarball(python_model(SLOW_TO_LOAD))),
+        }
+        for name, body in files.items():
+            self.aws.client("s3").put_object(Bucket=bucket, Key=f"models/{name}", Body=body)
+        return list(names.values())
+
+    def ask(self, target: str) -> None:
+        began = time.monotonic()
+        try:
+            self.runtime.invoke_endpoint(EndpointName="hot", TargetModel=target, Body=FLOATS)["Body"].read()
+        except Exception as error:  # noqa: BLE001 -- every failure counts
+            self.failures.append(error)
+        self.answered.append((began, time.monotonic() - began))
+
+    def waited(self, *, since: float) -> list[float]:
+        """Return the times of requests that took as long as a load."""
+        return [took for began, took in self.answered if began >= since and took > WAITED_S]
+
+    @contextmanager
+    def load(self, *, rate: float) -> Iterator[None]:
+        """Send requests at random moments, whatever is answered."""
+        ended, chance = threading.Event(), random.Random(1)  # noqa: S311 -- no secret
+
+        def send() -> None:
+            with ThreadPoolExecutor(64) as pool:
+                while not ended.wait(chance.expovariate(rate)):
+                    pool.submit(self.ask, chance.choice(self.targets))
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def crowd(self) -> None:
+        """Ask for each model by more callers than one instance is sent requests of."""
+        with ThreadPoolExecutor(24) as pool:
+            list(pool.map(self.ask, self.targets * 24))
+
+    def resize(self, count: int) -> None:
+        wanted = {"VariantName": "AllTraffic", "DesiredInstanceCount": count}
+        self.aws.client("sagemaker").update_endpoint_weights_and_capacities(
+            EndpointName="hot", DesiredWeightsAndCapacities=[wanted]
+        )
+
+    def everywhere(self, count: int) -> bool:
+        """Return whether so many instances serve and have all hot models."""
+        instances = self.hosting.instances("hot")
+        return len(instances) == count and all(
+            sorted(each.loaded) == sorted(self.targets) for each in instances
+        )
+
+    def run_schedule(self) -> None:
+        """Start what the rule for hot models starts every five minutes."""
+        rules = self.aws.client("events").list_rules()["Rules"]
+        [rule] = [each for each in rules if each.get("ScheduleExpression") == "rate(5 minutes)"]
+        [target] = self.aws.client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
+        self.aws.client("lambda").invoke(
+            FunctionName=target["Arn"], Payload=target["Input"], InvocationType="Event"
+        )
+
+
+@contextmanager
+def hot_fleet(aws: EmbeddedAws, *, instances: int) -> Iterator[HotFleet]:
+    with Hosting(aws) as hosting:
+        aws.serve_elsewhere("sagemaker-runtime", hosting.url)
+        yield HotFleet(aws, hosting, instances=instances)
+
+
+def test_hot_models_are_on_a_new_instance_before_a_crowd_is_sent_there(aws: EmbeddedAws) -> None:
+    with hot_fleet(aws, instances=1) as fleet:
+        for target in fleet.targets:
+            fleet.ask(target)
+        began = time.monotonic()
+        with fleet.load(rate=20):
+            fleet.resize(2)
+            until(lambda: fleet.everywhere(2))
+            everywhere = time.monotonic()
+            fleet.crowd()
+        assert not fleet.failures
+        assert fleet.waited(since=everywhere) == []
+        # A caller may come between the requests that bring a model there, which take a millisecond.
+        assert len(fleet.waited(since=began)) <= 1
+
+
+def test_a_replaced_instance_gets_the_hot_models_and_no_request_waits_for_them(aws: EmbeddedAws) -> None:
+    with hot_fleet(aws, instances=2) as fleet:
+        fleet.run_schedule()
+        until(lambda: fleet.everywhere(2))
+        first, second = fleet.hosting.instances("hot")
+        began = time.monotonic()
+        os.kill(second.server.pid, signal.SIGKILL)
+        until(lambda: second not in fleet.hosting.instances("hot"))
+        until(lambda: len(fleet.hosting.instances("hot")) == 2)
+        fleet.ask(fleet.targets[0])
+        assert fleet.hosting.instances("hot")[1].loaded == []
+        fleet.run_schedule()
+        until(lambda: fleet.everywhere(2))
+        fleet.crowd()
+        assert first in fleet.hosting.instances("hot")
+        assert fleet.waited(since=began) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aws_cdk.assertions import Template
-from fleet_app import SETTINGS, FleetApp, fleet_app, new_fleet
+from fleet_app import SETTINGS, FleetApp, findings, fleet_app, new_fleet
 
 from triton_fleet.fleet.given_requests import unfit_requests
 from triton_fleet.operations.warm_up import WarmUpRequest
@@ -52,6 +52,24 @@ def test_all_models_but_those_that_are_named_are_left_out_with_a_star() -> None:
     assert [each["model"] for each in _sent(named)["requests"]] == ["resnet50"]
     assert "published" not in _sent(named)
     assert fleet_app(warm_up={"*": "off"}).inference.fleet.warm_up is None
+
+
+def test_hot_models_are_warmed_up_even_if_no_others_are() -> None:
+    hot = fleet_app(warm_up="off", hot="minilm")
+    rules = Template.from_stack(hot.inference).find_resources("AWS::Events::Rule").values()
+
+    assert {rule["Properties"]["Targets"][0]["Input"] for rule in rules} == {
+        '{"requests":[],"hot":["minilm"]}',
+        '{"everywhere":true,"requests":[],"hot":["minilm"]}',
+    }
+    assert not findings(hot)
+
+
+def test_a_hot_model_that_is_almost_one_of_the_fleet_is_refused() -> None:
+    with pytest.raises(FleetError, match="did you mean minilm") as error:
+        new_fleet(tritonFleet=SETTINGS | {"hot": ["minilmm", "left_by_others"]})
+
+    assert [each.what for each in error.value.problems] == ["'minilmm' is not a model of this fleet"]
 
 
 def _tensor(**changes: object) -> dict[str, object]:

@@ -74,7 +74,7 @@ class Case:
 
 def run(*paths: Path, **options: object) -> Checked:
     usual = {"release": None, "gpu": None, "instance_type": None, "endpoint_kind": None}
-    given = {**usual, "auto_complete": False, "image_adds": [], "fits": None, **options}
+    given = {**usual, "auto_complete": False, "image_adds": [], "fits": None, "hot": [], **options}
     return check.run(argparse.Namespace(paths=list(paths), **given))
 
 

@@ -62,7 +62,7 @@ class Twin:
         self.ends_of_change, self.cool_out, self.cool_in, self.base = 0.0, -math.inf, -math.inf, self.wanted
         self.history: list[list[float]] = []
         for _ in range(endpoint.instances):
-            self.start()
+            self.start(loaded=True)
         self.world.process(self.minutes())
 
     @property
@@ -86,7 +86,7 @@ class Twin:
             self.minute_asked += 1
             self.ask(model, at)
 
-    def start(self) -> None:
+    def start(self, *, loaded: bool = False) -> None:
         self.started += 1
         new = Instance(
             number=self.started,
@@ -95,7 +95,10 @@ class Twin:
             disk=self.e.disk,
         )
         for model, pinned in enumerate(self.m.pinned):
-            if pinned:
+            if pinned and not loaded:
+                new.held[model] = Held(used=-1, users=int(self.e.many))
+                self.world.process(self.acquire(new, model))
+            elif pinned:
                 new.held[model] = Held(loaded=True, used=-1)
                 new.memory -= self.m.memory[model]
                 new.fresh = False
@@ -118,7 +121,7 @@ class Twin:
             self.world.process(self.answer(on, model, since))
             return
         held.waiting.append(since)
-        if held.users == 1:
+        if held.users == 1 and not self.m.pinned[model]:
             self.world.process(self.acquire(on, model))
 
     def choose(self, model: int) -> Instance:
@@ -274,6 +277,7 @@ class Twin:
             on.turn = None
         held = on.held[model]
         held.loaded = True
+        held.users -= int(self.e.many) if self.m.pinned[model] else 0
         for since in held.waiting:
             self.world.process(self.answer(on, model, since))
         held.waiting = []

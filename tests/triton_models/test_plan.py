@@ -197,6 +197,36 @@ def test_a_check_says_how_many_fit_and_refuses_what_does_not_fit_alone(
     assert found["fits"]["together"]["share"] > 1
 
 
+@pytest.mark.parametrize(
+    ("hot", "whats"),
+    [
+        (["first"], []),
+        (
+            ["first", "second"],
+            [
+                "the hot models need about 24,000 MiB of GPU memory (first 12,000, second 12,000), and "
+                "third, the largest other model, 300"
+            ],
+        ),
+        (["frist"], ["'frist' is none of these models"]),
+    ],
+)
+def test_a_check_says_whether_hot_models_fit_and_what_they_need(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hot: list[str], whats: list[str]
+) -> None:
+    sizes = {"first": "12000", "second": "12000", "third": "300"}
+    paths = [
+        model_folder(tmp_path / name, 'backend: "mine" ' + DECLARED.replace("300", size))
+        for name, size in sizes.items()
+    ]
+    adds = ["--image-adds", "mine", "--fits", "ml.g5.xlarge", "--hot", *hot, "--json"]
+    if hot == ["first"]:
+        paths.pop(1)
+
+    assert cli.main(["check", *map(str, paths), *adds]) == bool(whats)
+    assert [each["what"] for each in json.loads(capsys.readouterr().out)["paths"]["--hot"]] == whats
+
+
 def test_a_plan_counts_what_is_used_up_first() -> None:
     [plain] = alike(1, size=50e6, backend="pytorch")
     python = replace(plain, shared=Range.measured(2 * MIB, ""))
@@ -450,6 +480,24 @@ def test_the_settings_are_written_where_they_belong(
     file.write_text("{}")
     assert cli.main([*NUMBERS, "--write", str(file)]) == 1
     assert "plan-write" in capsys.readouterr().err
+
+
+def test_pinned_models_with_names_are_written_as_hot_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("seldom", "often"):
+        model_folder(tmp_path / "models" / name, 'backend: "onnxruntime"', mib=10)
+    (tmp_path / "trace.csv").write_text("seconds,model\n" + "1,often\n" * 9 + "2,seldom\n")
+    file = tmp_path / "cdk.json"
+    file.write_text('{"context": {"tritonFleet": {}}}')
+    given = ["--models", str(tmp_path / "models"), "--trace", str(tmp_path / "trace.csv"), "--waiting", "1"]
+    types = ["--types", "ml.g5.xlarge", "--pin", "1", "--write", str(file)]
+
+    assert cli.main(["plan", *given, *types]) == 0
+    assert json.loads(file.read_text())["context"]["tritonFleet"]["hot"] == ["often"]
+    assert '"hot": ["often"]' in capsys.readouterr().out
+    assert cli.main([*NUMBERS, "--pin", "4"]) == 0
+    assert '"hot": the names of the 4 most popular models' in capsys.readouterr().out
 
 
 TENANTS = """

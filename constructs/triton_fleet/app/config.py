@@ -296,6 +296,10 @@ class FleetConfig(_Settings):
     instead of a request leaves a model out, and {"*": "off"} all models without a request in it. On the
     command line `-c warm_up='{"minilm": {"inputs": [...]}, "resnet50": "off"}'`. Empty, or "off", sends
     nothing."""
+    hot: Names = ()
+    """The models that every instance has loaded: they are loaded before the alias moves to a new endpoint and
+    once more instances serve, and kept in use. They have to fit into an instance next to the largest other
+    model. On the command line `-c hot=minilm,resnet50`."""
     alarm_email: str = ""
     """An address that gets the alarms."""
     alarm_topic: str = ""

@@ -85,6 +85,8 @@ def in_warm_up(warm_up: EndpointWarmUp) -> Iterator[Acceptance]:
     """Accepted findings of a warm-up that reads the requests of builds."""
     policy = policy_of(warm_up.function.role)
     yield reads(policy, warm_up.endpoint.repository, below=f"{REQUESTS}/")
+    if warm_up.hot:
+        yield pattern(policy, "*", "cloudwatch:GetMetricStatistics has no resource-level permissions.")
 
 
 def in_signals(signals: ModelSignals) -> Iterator[Acceptance]:

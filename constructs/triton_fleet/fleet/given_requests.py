@@ -24,17 +24,23 @@ from triton_models.declare.tensors import DynamicDim, Tensor
 
 
 def unfit_requests(
-    report: Report, given: Sequence[WarmUpRequest], *, cold: Sequence[str], built: Sequence[str], models: Path
+    report: Report,
+    given: Sequence[WarmUpRequest],
+    *,
+    cold: Sequence[str],
+    built: Sequence[str],
+    models: Path,
+    hot: Sequence[str] = (),
 ) -> None:
     """Report problems of requests that do not fit the models that are built."""
-    names = [name for each in (*(each.model for each in given), *cold) if (name := known(each))]
+    names = [name for each in (*(each.model for each in given), *cold, *hot) if (name := known(each))]
     if not names:
         return
     with environment_of_a_build({}):
         taken = _inputs(names, built, models)
     for name in names:
-        # What is left out may have been published by others, and need not be built here.
-        if name not in taken and (name not in cold or close_to(name, taken)):
+        # What is left out, or hot, may have been published by others, and need not be built here.
+        if name not in taken and (name not in (*cold, *hot) or close_to(name, taken)):
             report(
                 WARM_UP_REQUESTS,
                 f"{name!r} is not a model of this fleet",

@@ -99,6 +99,7 @@ class MultiModelFleet(Construct):
         thresholds: Thresholds | None = None,
         warm_up: Sequence[WarmUpRequest] | None = None,
         cold_models: Sequence[str] = (),
+        hot: Sequence[str] = (),
         retired_models: Sequence[str] = (),
         alarm_topic: sns.ITopic | None = None,
         alarm_email: str | None = None,
@@ -130,6 +131,7 @@ class MultiModelFleet(Construct):
                 that its build has stored next to it, the smallest of its examples. An empty list sends
                 nothing.
             cold_models: Models that are not warmed up; "*" for all that `warm_up` does not name.
+            hot: Models that every instance has loaded; see `EndpointWarmUp`.
             retired_models: Models that may be missing after a change of the release or the instance type.
             alarm_topic: The topic that gets the alarms.
             alarm_email: An address that gets the alarms; unused with `alarm_topic`.
@@ -174,7 +176,7 @@ class MultiModelFleet(Construct):
             scaling=[self.scaling],
             not_needed=retired_models,
         )
-        self.warm_up = self._warm_up(warm_up, cold_models, retired_models)
+        self.warm_up = self._warm_up(warm_up, cold_models, retired_models, hot)
         self.notifications = (
             AlarmTopic(self, "Notifications", email=alarm_email) if alarm_email and not alarm_topic else None
         )
@@ -359,11 +361,15 @@ class MultiModelFleet(Construct):
             )
 
     def _warm_up(
-        self, given: Sequence[WarmUpRequest] | None, cold: Sequence[str], retired: Sequence[str]
+        self,
+        given: Sequence[WarmUpRequest] | None,
+        cold: Sequence[str],
+        retired: Sequence[str],
+        hot: Sequence[str],
     ) -> EndpointWarmUp | None:
         """The warm-up with these requests and those of the builds; None if it is switched off."""
-        others = _EVERY not in cold
-        if not given and (given is not None or not others):
+        others = _EVERY not in cold and not (given is not None and not given)
+        if not given and not others and not hot:
             return None
         cold = [each for each in cold if each != _EVERY]
         if self.library.source is not None:
@@ -372,6 +378,7 @@ class MultiModelFleet(Construct):
                 report.at("warm_up"),
                 given or (),
                 cold=cold,
+                hot=hot,
                 built=self.library.built,
                 models=self.library.source / "models",
             )
@@ -383,5 +390,6 @@ class MultiModelFleet(Construct):
             requests=given or (),
             published=others,
             cold_models=list(dict.fromkeys((*cold, *retired))),
+            hot=hot,
             alias=self.alias,
         )

@@ -20,7 +20,11 @@ from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.operations.scaling.alias import EndpointAlias
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
-from triton_models.base.checks import Check, Report
+from triton_models.artifact.profile import MIB
+from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
+from triton_models.check.fits import LIMITS, room_of
+from triton_models.facts.gpu_memory import BACKENDS
+from triton_models.facts.instances import InstanceType
 from triton_models.repository.manifest import MANIFEST_NAME, REQUESTS
 
 # A function runs for 15 minutes at most, and so does a warm-up.
@@ -33,10 +37,12 @@ WARM_UP_REQUESTS = Check(
     id="warm-up-requests",
     source="2026-11-21: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_Target.html",
 )
+HOT_MODELS = Check(id="hot-models", source=FROM_ARGUMENTS)
 LONGEST_INPUT = 8192
 """Characters that an EventBridge rule passes to its target."""
 
 _QUARTER_MINUTE = Duration.seconds(15)
+_EVERYWHERE = '"everywhere":true,'
 
 
 @typed
@@ -110,9 +116,18 @@ class EndpointWarmUp(Construct):
     the requests to it before the alias moves there. If another endpoint serves the fleet until then, a model
     that does not load fails the deployment.
 
-    Sources, read on 2026-11-21:
+    `hot` models are loaded on every instance: before the alias moves to a new endpoint, after an update, once
+    more instances serve, and every five minutes, which keeps them in use and finds instances that SageMaker
+    has replaced, as no event does. Each gets so many requests at a moment that SageMaker, which sends the
+    requests for a model to an instance that has it, brings it to the others. If LoadedModelCount shows that
+    an instance has fewer models, twice as many are sent. A new instance serves at once: SageMaker neither
+    holds traffic back from it nor exempts a model from eviction. See "Hot models" in docs/recipes.md.
+
+    Sources, read on 2026-11-21 and 2026-11-27:
 
     * https://docs.aws.amazon.com/sagemaker/latest/dg/automating-sagemaker-with-eventbridge.html
+    * https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_UpdateEndpointWeightsAndCapacities.html
+    * https://docs.aws.amazon.com/sagemaker/latest/dg/multi-model-endpoints.html
     * https://github.com/aws/event-ruler, "JSON Array Matching"
 
     Attributes:
@@ -128,6 +143,7 @@ class EndpointWarmUp(Construct):
         requests: Sequence[WarmUpRequest] = (),
         published: bool = False,
         cold_models: Sequence[str] = (),
+        hot: Sequence[str] = (),
         every: Duration = _QUARTER_MINUTE,
         alias: EndpointAlias | None = None,
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
@@ -140,6 +156,8 @@ class EndpointWarmUp(Construct):
             requests: At most one request for each model, 8192 characters together.
             published: Send the other models in the repository the requests of their builds.
             cold_models: Models that get none of these.
+            hot: Models that every instance has loaded, by the same requests. They have to fit, next to the
+                largest other model.
             every: The interval at which all of them are sent, 1 s to 5 minutes.
             alias: The alias of the fleet that the endpoint serves: it moves to a new endpoint once that has
                 answered every request.
@@ -147,8 +165,9 @@ class EndpointWarmUp(Construct):
         super().__init__(scope, construct_id)
         self.endpoint = endpoint
         self.requests = tuple(requests)
-        self._input = _passed_on(self.requests, published=published, cold=cold_models)
-        self._check(every, published=published)
+        self.hot = tuple(hot)
+        self._input = _passed_on(self.requests, published=published, cold=cold_models, hot=self.hot)
+        self._check(every, published=published, cold=cold_models)
         self.function = InlineFunction(
             self,
             "Function",
@@ -161,27 +180,29 @@ class EndpointWarmUp(Construct):
                 "MANIFEST_BUCKET": endpoint.repository.bucket.bucket_name,
                 "MANIFEST_KEY": f"{endpoint.repository.prefix}{MANIFEST_NAME}",
                 **({"ALL_TRAFFIC": "1"} if isinstance(endpoint.deployment, AllAtOnce) else {}),
+                **({"ROOM": _room(endpoint.variant().instance)} if hot else {}),
             },
-            memory_mb=512 if published else 256,  # eight requests at once
+            memory_mb=512 if published or hot else 256,  # eight requests at once
             log_retention=log_retention,
         )
-        self._allow(published=published)
+        self._allow(published=bool(published or hot))
         self.rule = self._on_baking()
         permission = self.function.allow_rule(self, self.rule)
+        self.hot_rule = self._on_instances() if hot else None
         resource = endpoint.node.default_child
         if resource is not None and Stack.of(self).node.path == Stack.of(endpoint).node.path:
             resource.node.add_dependency(permission)  # which needs the function and the rule
         self.first_loads = self._first_loads(alias) if alias is not None else None
         self._advise()
 
-    def _check(self, every: Duration, *, published: bool) -> None:
+    def _check(self, every: Duration, *, published: bool, cold: Sequence[str]) -> None:
         report = Report(self.node.path)
         requests = report.at("requests")
-        if self.requests or not published:
+        if self.requests or not (published or self.hot):
             warm_up_models(requests, [known(each.model) for each in self.requests])
         for number, each in enumerate(self.requests, start=1):
             each._check(requests.at(f"request {number}"))
-        if len(self._input) > LONGEST_INPUT:
+        if len(self._input) > LONGEST_INPUT - (len(_EVERYWHERE) if self.hot else 0):
             requests(
                 WARM_UP_REQUESTS,
                 f"the requests have {len(self._input)} characters together, as JSON",
@@ -190,6 +211,14 @@ class EndpointWarmUp(Construct):
                 why="an EventBridge rule, which carries them, passes no more",
             )
         warm_up_interval(report.at("every"), every)
+        for name in sorted({each for each in self.hot if each in cold or self.hot.count(each) > 1}):
+            report.at("hot")(
+                HOT_MODELS,
+                f"{name!r} is hot and not warmed up" if name in cold else f"{name!r} is there twice",
+                fix=f"remove {name} from hot, or from the cold and retired models"
+                if name in cold
+                else "name it once",
+            )
         report.raise_if_any()
 
     def _allow(self, *, published: bool) -> None:
@@ -201,6 +230,31 @@ class EndpointWarmUp(Construct):
         read = [repository.bucket.arn_for_objects(f"{repository.prefix}{each}") for each in names]
         allow("Manifest", ["s3:GetObject"], read)
         allow("Key", ["kms:Decrypt"], [repository.key.key_arn])
+        if self.hot:
+            allow("LoadedModels", ["cloudwatch:GetMetricStatistics"], ["*"])
+
+    def _on_instances(self) -> events.CfnRule:
+        """The rule for changes of the endpoint, auto scaling among them, and for a replaced instance."""
+        name = self.endpoint.literal_name
+        rule = events.CfnRule(
+            self,
+            "HotRule",
+            description=f"Load the hot models on every instance of the endpoint {name}",
+            event_pattern={
+                "source": ["aws.sagemaker"],
+                "detail-type": ["SageMaker Endpoint State Change"],
+                # In capitals in AWS's example of an event; DescribeEndpoint writes the other one.
+                "detail": {"EndpointName": [name], "EndpointStatus": ["UPDATING", "Updating"]},
+            },
+            schedule_expression="rate(5 minutes)",
+            targets=[
+                events.CfnRule.TargetProperty(
+                    id="Hot", arn=self.function.function.attr_arn, input=f"{{{_EVERYWHERE}{self._input[1:]}"
+                )
+            ],
+        )
+        self.function.allow_rule(rule, rule)
+        return rule
 
     def _on_baking(self) -> events.CfnRule:
         name = self.endpoint.literal_name
@@ -255,11 +309,29 @@ class EndpointWarmUp(Construct):
         )
 
 
-def _passed_on(requests: Sequence[WarmUpRequest], *, published: bool, cold: Sequence[str]) -> str:
+def _passed_on(
+    requests: Sequence[WarmUpRequest], *, published: bool, cold: Sequence[str], hot: Sequence[str]
+) -> str:
     passed: dict[str, Any] = {"requests": [asdict(each) for each in requests]}
     if published:
         passed |= {"published": True, "cold": list(cold)}
+    if hot:
+        passed["hot"] = list(hot)
     return json.dumps(passed, ensure_ascii=False, separators=(",", ":"))
+
+
+def _room(about: InstanceType) -> str:
+    """What an instance has for models, for the function; nothing of one without a GPU."""
+    if about.gpu is None:
+        return "{}"
+    room = room_of(about, backends=(), where=about.name)
+    return json.dumps(
+        {
+            "type": about.name,
+            "has": {field: [words, int(getattr(room, field))] for field, words in LIMITS.items()},
+            "libraries": {backend: each.first * MIB for backend, each in BACKENDS.items()},
+        }
+    )
 
 
 def warm_up_interval(report: Report, every: Duration) -> None:

@@ -27,7 +27,7 @@ from triton_models.check import (
     release,
 )
 from triton_models.check.estimate import of_layout
-from triton_models.check.fits import Fits, no_room, room_of
+from triton_models.check.fits import NO_ROOM, Fits, no_room, no_room_for_hot, room_of
 from triton_models.check.subject import Findings, Subject, subject_of
 from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, CheckTarget, target
 from triton_models.facts.instances import instance_type
@@ -112,16 +112,19 @@ def run(arguments: argparse.Namespace) -> Checked:
     ours = replace(asked, endpoint=MULTI_MODEL_ENDPOINT, auto_complete=arguments.auto_complete)
     paths: list[Path] = arguments.paths
     found = {str(path): tuple(_check_as_asked(path, asked, ours)) for path in paths}
+    if arguments.hot and arguments.fits is None:
+        fix = "name the instance type, such as --fits ml.g5.xlarge"
+        raise NO_ROOM.error(what="the instance type is missing", where="--hot", fix=fix)
     if arguments.fits is None or any(found.values()):
         return Checked(problems=found)
     about = instance_type(arguments.fits)
     profiles = {str(path): of_layout(read_layout(path)) for path in paths}
     backends = frozenset().union(*(each.backends for each in profiles.values()))
     room = room_of(about, backends=backends, where="--fits")
-    return Checked(
-        problems={path: tuple(no_room(each, room, about)) for path, each in profiles.items()},
-        fits=Fits(type=about, room=room, profiles=tuple(profiles.values())),
-    )
+    problems = {path: tuple(no_room(each, room, about)) for path, each in profiles.items()}
+    if arguments.hot:
+        problems["--hot"] = tuple(no_room_for_hot(arguments.hot, tuple(profiles.values()), room, about))
+    return Checked(problems=problems, fits=Fits(type=about, room=room, profiles=tuple(profiles.values())))
 
 
 def _check_as_asked(path: Path, asked: CheckTarget, ours: CheckTarget) -> list[Problem]:

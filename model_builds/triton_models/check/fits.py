@@ -94,13 +94,42 @@ def no_room(profile: Profile, room: Room, about: InstanceType) -> Iterator[Probl
 def taken(profiles: Sequence[Profile], room: Room, end: int = LIKELY) -> Share:
     """Return the share that models take together."""
     shares = {
-        "memory": sum(each.memory.values[end] for each in profiles) / room.memory,
-        "host": sum(each.host.values[end] for each in profiles) / room.host,
-        "shared": sum(each.shared.values[end] for each in profiles) / room.shared,
-        "disk": sum(each.disk for each in profiles) / room.disk,
+        limit: sum(_needs(each, limit, end) for each in profiles) / getattr(room, limit) for limit in LIMITS
     }
     limit = max(shares, key=lambda each: shares[each])
     return Share(fraction=shares[limit], limit=limit)
+
+
+def _needs(profile: Profile, limit: str, end: int = LIKELY) -> float:
+    return profile.disk if limit == "disk" else float(getattr(profile, limit).values[end])
+
+
+def no_room_for_hot(
+    hot: Sequence[str], profiles: Sequence[Profile], room: Room, about: InstanceType
+) -> Iterator[Problem]:
+    """Yield problems of hot models: names of none of the models, and models that do not fit together."""
+    names = {each.name: each for each in profiles}
+    for name in sorted({*hot} - {*names}):
+        fix = did_you_mean(name, names, otherwise=f"name some of {', '.join(names)}")
+        yield NO_ROOM.problem(what=f"{name!r} is none of these models", where="--hot", fix=fix)
+    pinned = [each for name, each in names.items() if name in hot]
+    others = [each for name, each in names.items() if name not in hot]
+    largest = sorted(others, key=lambda each: share_of(each, room).fraction)[-1:]
+    share = taken([*pinned, *largest], room)
+    if pinned and share.fraction > 1:
+        each_of = ", ".join(f"{each.name} {_needs(each, share.limit) / MIB:,.0f}" for each in pinned)
+        needs = sum(_needs(each, share.limit) for each in pinned) / MIB
+        what = f"the hot models need about {needs:,.0f} MiB of {LIMITS[share.limit]} ({each_of})"
+        beside = [
+            f"{each.name}, the largest other model, {_needs(each, share.limit) / MIB:,.0f}"
+            for each in largest
+        ]
+        yield NO_ROOM.problem(
+            what=", and ".join([what, *beside]),
+            where="--hot",
+            why=f"an {about.name} has {getattr(room, share.limit) / MIB:,.0f} MiB for models",
+            fix="name fewer hot models, or choose a larger instance type",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,6 +133,13 @@ def check(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE",
         help="say how many of them an instance of this type, such as ml.g5.xlarge, holds at a time",
     )
+    parser.add_argument(
+        "--hot",
+        nargs="+",
+        default=[],
+        metavar="MODEL",
+        help="with --fits: check that these models fit together, next to the largest other one",
+    )
     _add_served_by(parser)
     parser.set_defaults(run="triton_models.check.check")
 

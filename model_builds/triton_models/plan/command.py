@@ -57,10 +57,11 @@ def run(arguments: argparse.Namespace) -> PlanResult:
     plan = Planner(models, traffic, limits).plan(offered, pinned=_pinned(arguments, models), today=today)
     if arguments.report is not None:
         arguments.report.write_text(page(plan), encoding="utf-8")
+    hot = plan.hot if _named(arguments) else ()
     written = arguments.write if plan.best is not None else None
     if plan.best is not None and written is not None:
-        write(plan.best, written)
-    return PlanResult(plan=plan, written=written, page=arguments.report)
+        write(plan.best, hot, written)
+    return PlanResult(plan=plan, hot=hot, written=written, page=arguments.report)
 
 
 def _today(endpoint: str, backends: Collection[str]) -> Fleet:
@@ -90,6 +91,11 @@ def _models(arguments: argparse.Namespace) -> Sequence[Profile]:
     return alike(count, size=size, backend=arguments.backend)
 
 
+def _named(arguments: argparse.Namespace) -> bool:
+    """Return whether the models are those of a fleet, with their names."""
+    return arguments.models is None or _ALIKE.fullmatch(arguments.models) is None
+
+
 def _published(repository: str | None) -> Sequence[Profile]:
     """Return what the models of a repository need, by the last publication of each."""
     with opened(repository) as store:
@@ -117,8 +123,8 @@ def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffi
     if arguments.counts is not None:
         return Recorded(schedule=read_counts(arguments.counts, names, seed=arguments.seed))
     if arguments.from_logs is not None:
-        named = arguments.models is None or _ALIKE.fullmatch(arguments.models) is None
-        return Recorded(schedule=read_logs(arguments.from_logs, names, days=arguments.days, named=named))
+        found = read_logs(arguments.from_logs, names, days=arguments.days, named=_named(arguments))
+        return Recorded(schedule=found)
     if arguments.requests is None:
         fix = "give --requests 50/s, --scenario FILE, --trace FILE, --counts FILE or --from-logs ENDPOINT"
         raise REQUESTS.error(what="the requests are missing", where="the command line", fix=fix)

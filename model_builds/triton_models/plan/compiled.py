@@ -541,6 +541,8 @@ def _loaded(a: Arrays, slot: int, model: int, now: float) -> None:
     place = a.pair[slot, model, FIRST]
     a.pair[slot, model, FIRST] = a.pair[slot, model, LAST] = -1
     a.pair[slot, model, STATUS] = LOADED
+    if a.model[PINNED, model]:
+        a.pair[slot, model, USERS] -= int(a.setting[MANY])
     while place >= 0:
         after, since = int(a.waiting[place, 1]), a.waiting[place, 0]
         _serve(
@@ -630,7 +632,10 @@ def _wait(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
     a.number[FREE] = int(a.waiting[place, 1])
     a.waiting[place, 0], a.waiting[place, 1] = since, -1
     if here[STATUS] not in (ABSENT, LEAVING):
-        a.waiting[here[LAST], 1] = place
+        if here[FIRST] < 0:  # it is loaded without a request
+            here[FIRST] = place
+        else:
+            a.waiting[here[LAST], 1] = place
         here[LAST] = place
         here[USERS] += 1
         return
@@ -650,8 +655,11 @@ def _wait(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
 
 
 @_compiled
-def start(a: Arrays, slot: int, memory: float, disk: float, now: float) -> None:
-    """Begin an instance, which has the pinned models alone."""
+def start(a: Arrays, slot: int, memory: float, disk: float, now: float, loaded: int) -> None:
+    """Begin an instance, which has the pinned models alone, or begins to load them.
+
+    The requests that load them wait there, so that others go where the models are loaded.
+    """
     end, pair = a.model.shape[1], a.pair
     for model in range(end):
         here = pair[slot, model]
@@ -668,6 +676,13 @@ def start(a: Arrays, slot: int, memory: float, disk: float, now: float) -> None:
     for model in range(end):
         if a.model[PINNED, model]:
             _append(pair, slot, model, NEWER, OLDER)
+            if not loaded:
+                pair[slot, model, STATUS], pair[slot, model, USERS] = FETCHING, int(a.setting[MANY])
+                a.slot[MODELS, slot] += 1
+                a.slot[WANTED, slot] += 1
+                fetched = now + a.model[FETCH_S, model]
+                _plan(a.planned, a.number, fetched, slot, age + 1, _FETCHED + model)
+                continue
             pair[slot, model, STATUS], pair[slot, model, USERS] = LOADED, 0
             a.free[slot, MEMORY] -= a.model[NEEDS_MEMORY, model]
             a.slot[MODELS, slot] += 1

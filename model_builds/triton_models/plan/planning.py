@@ -161,6 +161,7 @@ class Plan:
             plan has pinned models.
         doubts: What the best fleet rests on.
         today: The fleet that is compared with the plan; None without one.
+        hot: The names of the models that are pinned in it.
         tried: All fleets that were simulated with all requests, or until too many waited.
         by_mean_rates: The share that would wait by mean rates alone.
     """
@@ -174,6 +175,7 @@ class Plan:
     pinned: Outcome | None = None
     doubts: Sequence[Doubt] = ()
     today: Outcome | None = None
+    hot: Sequence[str] = ()
     tried: Sequence[Outcome] = ()
     by_mean_rates: float = 0.0
 
@@ -211,6 +213,7 @@ class Planner:
             best=found[0] if found[0].meets(self._limits) else None,
             others=found[1:] if found[0].meets(self._limits) else found,
             today=None if today is None else self.simulate(today),
+            hot=[self._models[each].name for each in self._popular[:pinned].tolist()],
         )
         if plan.best is not None:
             plan = self._around(plan, plan.best, offers)
@@ -263,7 +266,8 @@ class Planner:
         share = share_of(largest, most.room)
         what = f"{largest.name} needs about {share.fraction:.1f} times {LIMITS[share.limit]}"
         if self._fits(most):
-            what = f"{pinned:,} pinned models leave no room on an instance"
+            pins = self._sizes(most)[self._popular[:pinned]].sum()
+            what = f"{pinned:,} pinned models take {pins:.0%} of an instance, and leave no room for others"
         room = f"{most.type.name} has {most.room.memory / MIB:,.0f} MiB of a GPU for models"
         raise PLAN.error(
             what=what,

@@ -30,11 +30,13 @@ class PlanResult:
     """The result of `fleet plan`.
 
     Attributes:
+        hot: The pinned models, if they have names.
         written: The file whose settings were changed, if one was.
         page: The page about it, if one was written.
     """
 
     plan: Plan
+    hot: Sequence[str] = ()
     written: Path | None = None
     page: Path | None = None
 
@@ -51,7 +53,7 @@ class PlanResult:
             "models": len(plan.models),
             "limits": {"waiting": plan.limits.waiting, "p99_s": plan.limits.p99_s},
             "best": _as_dict(plan.best),
-            "settings": settings(plan.best) if plan.best else None,
+            "settings": settings(plan.best, self.hot) if plan.best else None,
             "others": [_as_dict(each) for each in plan.others],
             "one_fewer": _as_dict(plan.fewer),
             "a_fifth_pinned": _as_dict(plan.pinned),
@@ -95,8 +97,10 @@ class PlanResult:
         yield ""
         yield f"By mean rates alone, {plan.by_mean_rates:.2%} of the requests would wait."
         yield "In cdk.json:" if self.written is None else f"Written to {self.written}:"
-        for name, value in settings(plan.best).items():
+        for name, value in settings(plan.best, self.hot).items():
             yield f'  "{name}": {json.dumps(value)}'
+        if plan.best.fleet.pinned and not self.hot:
+            yield f'  "hot": the names of the {plan.best.fleet.pinned:,} most popular models'
         if self.page is not None:
             yield f"Page: {self.page}"
 
@@ -148,8 +152,8 @@ def _compared(best: Outcome, today: Outcome) -> str:
     return f"{now}: the plan saves {saved:,.0f} of them, {saved / usd:.0%}."
 
 
-def settings(best: Outcome) -> Mapping[str, Any]:
-    """Return the settings of cdk.json for a fleet."""
+def settings(best: Outcome, hot: Sequence[str]) -> Mapping[str, Any]:
+    """Return the settings of cdk.json for a fleet, and for its pinned models."""
     fleet = best.fleet
     found: dict[str, Any] = {
         "instance_type": fleet.offer.type.name,
@@ -161,10 +165,10 @@ def settings(best: Outcome) -> Mapping[str, Any]:
         found["gpu_utilization_percent"] = round(100 * tracking.busy)
     if tracking.requests is not None:
         found["invocations_per_gpu_per_minute"] = math.ceil(tracking.requests / gpus)
-    return found
+    return {**found, "hot": list(hot)} if hot else found
 
 
-def write(best: Outcome, path: Path) -> None:
+def write(best: Outcome, hot: Sequence[str], path: Path) -> None:
     """Write the settings of a fleet into a cdk.json.
 
     Raises:
@@ -172,7 +176,7 @@ def write(best: Outcome, path: Path) -> None:
     """
     try:
         document = json.loads(path.read_text())
-        document["context"]["tritonFleet"].update(settings(best))
+        document["context"]["tritonFleet"].update(settings(best, hot))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise WRITE.error(
             what=f"it has no settings in context.tritonFleet: {type(error).__name__}",

@@ -52,7 +52,7 @@ class Models:
     Attributes:
         fetch_s: Download and unpacking, unless a copy is on the instance's disk.
         busy_s: The time for which a request keeps a GPU busy.
-        pinned: Whether it is always loaded.
+        pinned: Whether it is loaded at the beginning, and on each later instance as soon as it serves.
     """
 
     memory: Array
@@ -169,7 +169,7 @@ class Simulation:
         self._asked = self._started = 0
         self._changed, self._out_until, self._in_until = 0.0, -math.inf, -math.inf
         for _ in range(endpoint.instances):
-            self._start(0.0)
+            self._start(0.0, loaded=True)
         self._push(MINUTE_S, self._end_minute)
 
     @property
@@ -257,13 +257,13 @@ class Simulation:
     def _note(self, at: float, what: str, on: _Instance) -> None:
         self._instance_events.append((at, what, on.number, -1))
 
-    def _start(self, now: float) -> None:
-        """Begin to send requests to another instance."""
+    def _start(self, now: float, *, loaded: bool = False) -> None:
+        """Begin to send requests to another instance, which has loaded the pinned models, or begins to."""
         busy = self.arrays.slot[WANTED].copy()
         busy[self._among] = 1
         self._started += 1
         on = _Instance(number=self._started, slot=int(np.flatnonzero(busy == 0)[0]))
-        compiled.start(self.arrays, on.slot, self._endpoint.memory, self._endpoint.disk, now)
+        compiled.start(self.arrays, on.slot, self._endpoint.memory, self._endpoint.disk, now, loaded)
         self._names[on.slot].append((now, on.number))
         self._note(now, "start", on)
         self._serve_from([*self._serving, on])

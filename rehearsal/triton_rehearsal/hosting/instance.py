@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from triton_rehearsal.hosting.budget import Budget
 from triton_rehearsal.hosting.container_log import ContainerLog
@@ -120,8 +120,15 @@ class Instance(ABC):
     def requests_of(self, target: str) -> int | None:
         """Return the number of requests in progress for a model; None if the instance does not have it."""
 
+    def claim(self, target: str) -> Any:
+        """Count a request from now on, and return what `invoke` needs to answer it, or None.
+
+        EndingError: the instance is closing.
+        """
+        del target
+
     @abstractmethod
-    def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
+    def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str], claimed: Any = None) -> Invoked:
         """Answer a request for a model; wait for all that is needed. EndingError: the instance is closing."""
 
     @abstractmethod
@@ -220,8 +227,9 @@ class SingleModelInstance(Instance):
     def _requests(self) -> int:
         return self._users
 
-    def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
+    def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str], claimed: Any = None) -> Invoked:
         """Answer a request; see `Instance`."""
+        del claimed
         if not self._began():
             raise EndingError(target)
         started = time.monotonic()

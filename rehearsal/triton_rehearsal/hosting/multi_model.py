@@ -170,12 +170,12 @@ class MultiModelInstance(Instance):
     def _requests(self) -> int:
         return sum(model.users for model in self._models.values())
 
-    def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str]) -> Invoked:
+    def invoke(self, target: str, *, body: bytes, headers: Mapping[str, str], claimed: Any = None) -> Invoked:
         """Answer a request for a model; load the model first if necessary.
 
         After a NotReadyError, the load continues.
         """
-        model, hit = self._claim(target)
+        model, hit = claimed or self.claim(target)
         try:
             started = time.monotonic()
             self._wait_for(model)
@@ -215,7 +215,7 @@ class MultiModelInstance(Instance):
         # A download that ended after the server may have written files again.
         self.server.close()
 
-    def _claim(self, target: str) -> tuple[_Model, bool]:
+    def claim(self, target: str) -> tuple[_Model, bool]:
         """Return the model with one more user, and True if it was ready. The first user starts its load."""
         with self._change:
             if self._ending:

@@ -17,6 +17,7 @@ import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -196,9 +197,18 @@ class Hosting(Closing):
                 self._count(variant, target, len(instances), started, invoked)
                 return _reply(variant, invoked.answer)
         waiting = partial(self._invoke, request, started, taken)
+        if taken is not None and invoked is None:
+            with suppress(EndingError):  # at once, as the next request is routed by it
+                waiting = partial(waiting, claimed=(instance, instance.claim(target)))
         return await asyncio.get_running_loop().run_in_executor(self._threads, waiting)
 
-    def _invoke(self, request: Request, started: float, taken: Taken | None = None) -> Reply:
+    def _invoke(
+        self,
+        request: Request,
+        started: float,
+        taken: Taken | None = None,
+        claimed: tuple[Instance, Any] | None = None,
+    ) -> Reply:
         try:
             variant, instances = taken or self._slot(request.endpoint).take()
         except FleetError as error:
@@ -206,8 +216,8 @@ class Hosting(Closing):
         target = _target(variant, request.headers)
         headers = _forwarded(request)
         try:
-            instance = choose(instances, target, at_random=variant.at_random)
-            invoked = instance.invoke(target, body=request.body, headers=headers)
+            instance, claim = claimed or (choose(instances, target, at_random=variant.at_random), None)
+            invoked = instance.invoke(target, body=request.body, headers=headers, claimed=claim)
         except EndingError:
             return self._invoke(request, started)
         except (NotReadyError, MissingArtifactError, BadArtifactError) as error:

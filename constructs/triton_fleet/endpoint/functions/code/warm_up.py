@@ -8,6 +8,11 @@ CloudFormation invokes it for a resource Custom::TritonFirstLoads, which is ther
 answered every request. If the fleet is served by another endpoint meanwhile, one that is not answered fails.
 A model that is loaded and refuses the input has answered: the request came to load it. What there was no
 time for is logged, and fails nothing.
+
+Hot models are loaded on every instance: by both, by a second rule when the endpoint is updated or has new
+instances, and every few minutes, since SageMaker does not announce the replacement of an instance. No caller
+chooses an instance. SageMaker brings a model to another one if many of its requests are in progress, so many
+are sent at the same moment.
 """
 
 from __future__ import annotations
@@ -19,12 +24,19 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from datetime import datetime, timedelta, timezone
 from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from threading import Lock
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -60,6 +72,20 @@ NO_REQUEST = "it was published without a request"
 GOES_ON = ("", REFUSED, NOT_SENT, NO_REQUEST)
 # What is left of an invocation when it ends, besides the time that a round takes.
 SPARE_S = 10
+# The requests for a hot model that are sent at a moment, for each instance, as in triton_models.plan.policy.
+# SageMaker does not document how many bring a model to another instance. While an instance seems to lack
+# models, each look at its LoadedModelCount doubles them, at most so often.
+MANY, DOUBLED = 8, 3
+# Rounds of these requests: one that loads nothing, or finds nothing slow, is the last.
+HOT_ROUNDS, SLOW_S = 3, 1.0
+# All loads begin before the first one is over: a load holds the answers of models that are in use. Yet the
+# requests for two models do not come at the same moment, or callers would wait for all of them.
+APART_S = 0.2
+# Lambda allows a function 1,024 open files.
+CONNECTIONS = 800
+# The seconds between looks at an endpoint whose instances are changed, and between runs of the schedule.
+LOOK_S, PERIOD_S = 2, 300
+MIB = 1 << 20
 
 logger = logging.getLogger(__name__)
 logger.setLevel(logging.INFO)
@@ -76,6 +102,9 @@ def handler(
     if "ResponseURL" in event:
         _first_loads(event, context, sleep=sleep)
         return
+    if event.get("everywhere"):
+        _follow(event, context, sleep=sleep)
+        return
     endpoint, every = os.environ["ENDPOINT_NAME"], float(os.environ["EVERY_SECONDS"])
     s3, sagemaker = boto3.client("s3"), boto3.client("sagemaker")
     send = partial(_send, s3, boto3.client("sagemaker-runtime", config=INVOCATION), endpoint, context)
@@ -83,6 +112,7 @@ def handler(
     answered: Counter[str] = Counter()
     over: set[str] = set()
     requests: list[dict[str, str]] = []
+    hot = event.get("hot", ())
     while True:
         began = clock()
         requests = _requests(s3, event) or requests
@@ -96,6 +126,9 @@ def handler(
                 over.add(each["target"])
         if not _baking(sagemaker, endpoint):
             break
+        if all_traffic and hot:
+            _everywhere(event, context, sleep=sleep)
+            hot = ()
         took = clock() - began
         pause = max(every - took, 0)
         if _left(context) < pause + took + SPARE_S:
@@ -106,14 +139,22 @@ def handler(
 
 
 def _first_loads(event: Mapping[str, Any], context: Any, *, sleep: Callable[[float], None]) -> None:
-    """Answer CloudFormation once a new endpoint has answered every request."""
-    failure = ""
-    if event["RequestType"] == "Create":  # another endpoint is another resource
-        try:
-            failure = _loads(event["ResourceProperties"], context, sleep=sleep)
-        except Exception as error:  # without an answer, CloudFormation waits until the time-out
-            logger.exception("Warming up failed")
-            failure = f"Warming up failed with {type(error).__name__}: {error}"
+    """Answer CloudFormation once a new endpoint has answered every request, and hot models are everywhere."""
+    failure, kind, wanted = "", event["RequestType"], event["ResourceProperties"]
+    try:
+        if kind != "Delete":  # another endpoint is another resource
+            requests = json.loads(wanted["Requests"])
+            before = json.loads(event.get("OldResourceProperties", {}).get("Requests", "{}"))
+            # What a rollback brings back has been deployed before.
+            added = {*requests.get("hot", ())} - {*before.get("hot", ())}
+            failure = _misfit(_models(boto3.client("s3")) or {}, requests["hot"]) if added else ""
+            if kind == "Create" and not failure:
+                failure = _loads(wanted, context, sleep=sleep)
+            if not failure:
+                _everywhere(requests, context, sleep=sleep)
+    except Exception as error:  # without an answer, CloudFormation waits until the time-out
+        logger.exception("Warming up failed")
+        failure = f"Warming up failed with {type(error).__name__}: {error}"
     put_answer(event, failure=failure)
 
 
@@ -159,9 +200,12 @@ def _loads(wanted: Mapping[str, Any], context: Any, *, sleep: Callable[[float], 
 
 def _rounds(endpoint: str) -> int:
     """Return how often to send every request: each instance loads for itself, and SageMaker chooses which."""
-    described = boto3.client("sagemaker").describe_endpoint(EndpointName=endpoint)
-    instances = max(int(each["CurrentInstanceCount"]) for each in described["ProductionVariants"])
+    instances = _instances(boto3.client("sagemaker").describe_endpoint(EndpointName=endpoint))
     return 1 if instances == 1 else ROUNDS_PER_INSTANCE * instances
+
+
+def _instances(described: Mapping[str, Any], counted: str = "CurrentInstanceCount") -> int:
+    return max(int(each.get(counted, 0)) for each in described["ProductionVariants"])
 
 
 def _moves(ssm: Any, alias: str, endpoint: str) -> bool:
@@ -175,13 +219,9 @@ def _moves(ssm: Any, alias: str, endpoint: str) -> bool:
     return bool(value != endpoint and f'"{endpoint}"' not in value)
 
 
-def target_models(manifest: str | bytes, target: str) -> dict[str, str]:
-    """The artifact that each model's name stands for on a target.
-
-    Raises:
-        ValueError: It is not a manifest, or one of another version.
-    """
-    found = {name: artifact_on(model, target) for name, model in models_of(manifest).items()}
+def target_models(models: Mapping[str, Any], target: str) -> dict[str, str]:
+    """The artifact that each model's name stands for on a target."""
+    found = {name: artifact_on(model, target) for name, model in models.items()}
     return {name: artifact for name, artifact in found.items() if artifact is not None}
 
 
@@ -191,24 +231,29 @@ def _request_of(model: dict[str, Any], artifact: str) -> str:
     return digest if isinstance(digest, str) else ""
 
 
-def _requests(s3: Any, wanted: Mapping[str, Any]) -> list[dict[str, str]] | None:
-    """Return the requests to send, each with the artifact that is asked; None if they cannot be read."""
+def _models(s3: Any) -> dict[str, Any] | None:
+    """Return the models of the manifest; None if it cannot be read."""
     bucket, key = os.environ["MANIFEST_BUCKET"], os.environ["MANIFEST_KEY"]
-    target = os.environ["TARGET"]
     try:
-        manifest = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-        targets, models = target_models(manifest, target), models_of(manifest)
+        return models_of(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
     except (BotoCoreError, ClientError, ValueError) as error:
         logger.error("s3://%s/%s cannot be read: %s", bucket, key, error)
         return None
+
+
+def _requests(s3: Any, wanted: Mapping[str, Any]) -> list[dict[str, str]] | None:
+    """Return the requests to send, each with the artifact that is asked; None if they cannot be read."""
+    models = _models(s3)
+    if models is None:
+        return None
+    targets = target_models(models, os.environ["TARGET"])
     found = [{**each, "target": targets.get(each["model"], "")} for each in wanted["requests"]]
-    if wanted.get("published"):
-        named = {*wanted.get("cold", ()), *(each["model"] for each in wanted["requests"])}
-        found += [
-            {"model": name, "target": artifact, "sha256": _request_of(models[name], artifact)}
-            for name, artifact in sorted(targets.items())
-            if name not in named
-        ]
+    named = {*wanted.get("cold", ()), *(each["model"] for each in wanted["requests"])}
+    stored = {*(targets if wanted.get("published") else ()), *wanted.get("hot", ())}
+    for name in sorted(stored - named):
+        artifact = targets.get(name, "")
+        digest = _request_of(models[name], artifact) if artifact else ""
+        found.append({"model": name, "target": artifact, "sha256": digest})
     return found
 
 
@@ -308,3 +353,168 @@ def _baking(sagemaker: Any, endpoint: str) -> bool:
     statuses = [each["Status"] for variant in pending for each in variant.get("VariantStatus", [])]
     logger.info("%s is %s, its new fleet %s", endpoint, described["EndpointStatus"], statuses or "not there")
     return described["EndpointStatus"] == "Updating" and "Baking" in statuses
+
+
+def _follow(event: Mapping[str, Any], context: Any, *, sleep: Callable[[float], None]) -> None:
+    """Load the hot models on every instance, and again whenever more of them serve."""
+    endpoint, before = os.environ["ENDPOINT_NAME"], ("", 0)
+    sagemaker = boto3.client("sagemaker")
+    for _ in range(PERIOD_S // LOOK_S):
+        try:
+            described = sagemaker.describe_endpoint(EndpointName=endpoint)
+        except (BotoCoreError, ClientError) as error:
+            logger.error("%s cannot be looked at: %s", endpoint, error)
+            return
+        status, instances = described["EndpointStatus"], _instances(described)
+        changed = status != before[0] or instances > before[1]
+        if changed and status in ("InService", "Updating"):
+            _everywhere(event, context, sleep=sleep)
+        before = status, instances
+        if status != "Updating" or _left(context) < LOOK_S + ANSWERS_S + SPARE_S:
+            return
+        sleep(LOOK_S)
+
+
+def _everywhere(event: Mapping[str, Any], context: Any, *, sleep: Callable[[float], None]) -> None:
+    """Have every instance load the hot models. What goes wrong is logged."""
+    if not event.get("hot"):
+        return
+    endpoint, s3 = os.environ["ENDPOINT_NAME"], boto3.client("s3")
+    if unfit := _misfit(_models(s3) or {}, event["hot"]):
+        logger.error(unfit)
+        return
+    runtime = boto3.client("sagemaker-runtime", config=INVOCATION)
+    hot = [each for each in _requests(s3, event) or () if each["model"] in event["hot"]]
+    # A model that refuses its request is not sent many of them: they would count as errors.
+    answered = [
+        each
+        for each, said in zip(
+            hot, _round(hot, send=partial(_send, s3, runtime, endpoint, context)), strict=True
+        )
+        if not said
+    ]
+    described = boto3.client("sagemaker").describe_endpoint(EndpointName=endpoint)
+    # An update shows no instances of a new fleet as current ones.
+    instances = max(_instances(described), _instances(described, "DesiredInstanceCount"), 1)
+    count = min(MANY * instances << _lacking(described, len(event["hot"])), CONNECTIONS)
+    turn = Lock()
+    for _ in range(HOT_ROUNDS):
+        if _left(context) < ANSWERS_S + SPARE_S:
+            return
+        many = partial(_many, s3, runtime, endpoint, count=count, turn=turn, sleep=sleep)
+        with ThreadPoolExecutor(max(1, min(len(answered), CONNECTIONS // count))) as pool:
+            took = list(pool.map(many, answered))
+        if max(took, default=0.0) < SLOW_S:
+            break
+
+
+def _many(
+    s3: Any,
+    runtime: Any,
+    endpoint: str,
+    request: Mapping[str, str],
+    *,
+    count: int,
+    turn: Lock,
+    sleep: Callable[[float], None],
+) -> float:
+    """Send a request many times at the same moment; the seconds until the last answer.
+
+    The requests are signed and sent in advance, but for the last byte of each. Those that come to a new
+    instance wait there for the model. While SageMaker prefers the instance with the fewest requests for it,
+    the requests of others go where the model is loaded.
+    """
+    body, content_type = _content(s3, request)
+    place, path = urlsplit(runtime.meta.endpoint_url), f"/endpoints/{endpoint}/invocations"
+    headers = {"Content-Type": content_type, "X-Amzn-SageMaker-Target-Model": request["target"]}
+    signed = AWSRequest(
+        method="POST", url=f"{place.scheme}://{place.netloc}{path}", headers=headers, data=body
+    )
+    credentials: Any = boto3.Session().get_credentials()  # those of the function's role
+    SigV4Auth(credentials, "sagemaker", runtime.meta.region_name).add_auth(signed)
+    connect = HTTPSConnection if place.scheme == "https" else HTTPConnection
+    failed: Counter[str] = Counter()
+    with ExitStack() as opened:
+        sent = []
+        for _ in range(count):
+            try:
+                connection = opened.enter_context(closing(connect(place.netloc, timeout=ANSWERS_S)))
+                connection.putrequest("POST", path)
+                for name, value in {**signed.headers, "Content-Length": str(len(body))}.items():
+                    connection.putheader(name, value)
+                connection.endheaders(body[:-1])
+                sent.append(connection)
+            except (OSError, HTTPException) as error:
+                failed[str(error)] += 1
+        with turn:
+            for connection in sent:
+                connection.send(body[-1:])
+            began = time.monotonic()
+            sleep(APART_S)
+        for connection in sent:
+            try:
+                answer = connection.getresponse()
+                failed[f"status {answer.status}"] += answer.status >= 400  # noqa: PLR2004 -- HTTP's errors
+            except (OSError, HTTPException) as error:
+                failed[str(error)] += 1
+    took = time.monotonic() - began
+    logger.info("%s: %d requests at a moment took %.1f s%s", request["model"], count, took, +failed or "")
+    return took
+
+
+def _lacking(described: Mapping[str, Any], wanted: int) -> int:
+    """Return how often an instance had fewer models than are hot, but for one time: it may be new."""
+    now = datetime.now(timezone.utc)
+    dimensions = {
+        "EndpointName": described["EndpointName"],
+        "VariantName": described["ProductionVariants"][0]["VariantName"],
+    }
+    found = boto3.client("cloudwatch").get_metric_statistics(
+        Namespace="/aws/sagemaker/Endpoints",
+        MetricName="LoadedModelCount",
+        Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
+        StartTime=now - timedelta(seconds=(DOUBLED + 1) * PERIOD_S),
+        EndTime=now,
+        Period=PERIOD_S,
+        Statistics=["Minimum"],
+    )["Datapoints"]
+    times = sum(each["Minimum"] < wanted for each in found)
+    if times > 1:
+        logger.warning("An instance has had fewer than the %d hot models for %d s", wanted, times * PERIOD_S)
+    return min(DOUBLED, max(0, times - 1))
+
+
+def _misfit(models: Mapping[str, Any], hot: Sequence[str]) -> str:
+    """Return why the hot models do not fit into an instance, by their profiles in the manifest, or ""."""
+    room, target = json.loads(os.environ.get("ROOM", "{}")), os.environ["TARGET"]
+    profiles = {
+        name: profile
+        for name, artifact in target_models(models, target).items()
+        if (profile := _profile(models[name].get("artifacts", {}).get(artifact)))
+    }
+    pinned = [name for name in hot if name in profiles]
+    backends = {each for name in pinned for each in profiles[name]["backends"]}
+    for field, (what, has) in room.get("has", {}).items():
+        libraries = sum(room["libraries"].get(each, 0) for each in backends if field == "memory")
+        needs = {name: each[field] for name, each in profiles.items()}
+        other = max(({*needs} - {*pinned}), key=lambda name: needs[name], default="")
+        taken = sum(needs[name] for name in pinned)
+        if pinned and taken + needs.get(other, 0) > has - libraries:
+            each_of = ", ".join(f"{name} {needs[name] / MIB:,.0f}" for name in pinned)
+            beside = f", and {other}, the largest other model, {needs[other] / MIB:,.0f}" if other else ""
+            return (
+                f"The hot models need about {taken / MIB:,.0f} MiB of {what} ({each_of}){beside}. An "
+                f"{room['type']} has {(has - libraries) / MIB:,.0f} MiB for models. Name fewer hot models, "
+                "or choose a larger instance type"
+            )
+    return ""
+
+
+def _profile(record: Any) -> dict[str, Any]:
+    """Return what an artifact needs, in bytes, and its backends; empty if that is not recorded."""
+    try:
+        profile = record["profile"]
+        likely = {each: float(profile[each][1]) for each in ("memory", "host", "shared")}
+        return {**likely, "disk": float(profile["disk"]), "backends": list(profile["backends"])}
+    except (KeyError, TypeError, ValueError, IndexError):
+        return {}
