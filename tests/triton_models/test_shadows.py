@@ -51,7 +51,7 @@ class Shadowed:
             each.body for each in self.world.s3.requests if each.line.startswith("PUT") and minute(each.line)
         ]
         period = Period(start=0, seconds=60, process="")
-        counts = added(Report.decoded(each, period, where="").counts for each in written)
+        counts = added(Report.decoded(each, period).counts for each in written)
         return {artifact: each for (_, artifact), each in counts.items()}
 
 

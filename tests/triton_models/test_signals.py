@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.triton_models.own_clock import OwnClock
-from tests.triton_models.publishing_aws import client, endpoint, own_endpoints
+from tests.triton_models.publishing_aws import file_name, record_of, write_manifest, client, endpoint, own_endpoints
 from tests.triton_models.scripted_server import ROW, World, error
 from triton_models.cli import main as cli
 from triton_models.client import InvocationError
 from triton_models.plan.costs import divided
-from triton_models.repository.manifest import Repository
+from triton_models.artifact.profile import Range
+from triton_models.repository.manifest import Manifest, Publication, Repository
 from triton_models.repository.objects import Store
 from triton_models.signals import recorder as recorders
 from triton_models.signals import top as tops
@@ -550,6 +552,33 @@ def test_the_price_of_a_month_is_divided_among_tenants(
     assert sum(costs.values()) + found["idle_usd"] == pytest.approx(2000)
     assert of_price["usd"] == pytest.approx(2 * 0.7364 * of_price["seconds"] / 3600)
     assert "(idle)" in capsys.readouterr().out
+
+
+def test_the_bill_can_be_divided_by_gpu_seconds_of_profiles(
+    store: Store, hosted: str, capsys: pytest.CaptureFixture[str], now: Now
+) -> None:
+    busy, manifest = {"a": 0.25, "b": 0.5}, Manifest()
+    for model, seconds in busy.items():
+        profile = replace(PROFILE, name=model, busy_s=Range.measured(seconds, "a census"))
+        name = file_name(model, "1")
+        wanted = Publication(model=model, artifact=name, record=record_of(name, profile=profile))
+        manifest = manifest.with_published([wanted], at=NOON, by="ann")
+    write_manifest(store.url, json.loads(manifest.to_json()), store.s3)
+    recorder = Recorder(store, now=now)
+    for model, errors in (("a", 0), ("b", 10)):
+        for number in range(30):
+            error = "deadline" if number < errors else ""
+            artifact = (model, file_name(model, "1"))
+            recorder.record(endpoint=hosted, artifact=artifact, seconds=9.0, error=error, waited_s=None)
+    recorder.close()
+    given = ["--signals", store.url, "--endpoint", hosted, "--month", "2026-11", "--repository", store.url]
+    found = said(capsys, "costs", *given, "--gpu-seconds")
+    assert {each["name"]: each["seconds"] for each in found["costs"]} == {"a": 7.5, "b": 10.0}
+    assert "a census (2)" in found["measure"]
+    ask(recorder, "c", endpoint=hosted)
+    recorder.close()
+    (error,) = said(capsys, "costs", *given, "--gpu-seconds")["error"]
+    assert (error["rule"], "c-1.tar.gz" in error["what"]) == ("costs", True)
 
 
 @pytest.mark.parametrize("given", [["--month", "2999-01"], ["--tenants", "tenants.csv"]])

@@ -258,6 +258,7 @@ def invoke(parser: argparse.ArgumentParser) -> None:
 def top(parser: argparse.ArgumentParser) -> None:
     """Show what each model does: requests, errors and times, as its clients report them."""
     _add_signals(parser)
+    add_account(parser)
     parser.add_argument(
         "--for",
         dest="duration",
@@ -293,6 +294,12 @@ def costs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tenants", type=Path, metavar="FILE", help="a CSV file with the columns model and tenant: sum these"
     )
+    parser.add_argument(
+        "--gpu-seconds",
+        action="store_true",
+        help="divide by the seconds for which a request keeps a GPU busy, by the profiles in the repository",
+    )
+    add_repository(parser)
     parser.set_defaults(run="triton_models.plan.costs")
 
 
@@ -318,7 +325,6 @@ def _add_signals(parser: argparse.ArgumentParser) -> None:
         "--signals", required=True, metavar="URL", help="where clients write, such as s3://bucket/signals/"
     )
     _add_place(parser)
-    add_account(parser)
 
 
 def plan(parser: argparse.ArgumentParser) -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import argparse
 import csv
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from triton_models.artifact.profile import LIKELY
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.tables import Column, numbers, table
 from triton_models.load.account import deployed
 from triton_models.repository.alias import endpoint_of
+from triton_models.repository.manifest import Manifest, some_of
 from triton_models.repository.objects import opened
-from triton_models.signals.counts import Counts, added
+from triton_models.repository.stored_manifest import read_manifest
+from triton_models.signals.counts import Artifact, Counts, added
 from triton_models.signals.stored import Signals, read
 
 COSTS = Check(id="costs", source=FROM_ARGUMENTS)
@@ -28,10 +32,11 @@ _SHOWN = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The cost of a model or a tenant, in USD."""
+    """The cost of a model or a tenant, in USD, and the seconds by which the bill was divided."""
 
     name: str
     requests: int
+    seconds: float
     usd: float
 
 
@@ -42,12 +47,14 @@ class Costs:
     Attributes:
         idle: What no request took.
         source: Where the bill is from.
+        measure: What the seconds of the rows are.
     """
 
     endpoint: str
     signals: Signals
     bill: float
     source: str
+    measure: str
     rows: tuple[Cost, ...]
     idle: float
     exit_code: int = 0
@@ -61,7 +68,8 @@ class Costs:
             "usd": self.bill,
             "source": self.source,
             "idle_usd": self.idle,
-            "costs": [{"name": each.name, "requests": each.requests, "usd": each.usd} for each in self.rows],
+            "measure": self.measure,
+            "costs": [asdict(each) for each in self.rows],
             "doubts": list(self.signals.doubts()),
         }
 
@@ -70,11 +78,12 @@ class Costs:
         since = datetime.fromtimestamp(self.signals.since, timezone.utc)
         hours = self.signals.seconds / _HOUR_S
         yield f"{self.endpoint}, {hours:,.1f} h from {since:%Y-%m-%d}: {self.bill:,.2f} USD, {self.source}."
-        yield "Divided by the time of the requests, which includes their time in queues and networks."
+        yield f"Divided by {self.measure}."
         yield ""
-        rows = [*self.rows[:_SHOWN], Cost(name=_IDLE, requests=0, usd=self.idle)]
+        rows = [*self.rows[:_SHOWN], Cost(name=_IDLE, requests=0, seconds=0, usd=self.idle)]
         cells = {
             "requests": lambda each: f"{each.requests:,}",
+            "seconds": lambda each: f"{each.seconds:,.0f}",
             "USD": lambda each: f"{each.usd:,.2f}",
             "share": lambda each: f"{each.usd / (self.bill or 1):.1%}",
         }
@@ -97,11 +106,38 @@ def divided(
     """
     together = max(capacity_s, sum(each.seconds for each in counts.values())) or 1.0
     rows = [
-        Cost(name=name, requests=each.requests, usd=bill * each.seconds / together)
+        Cost(name=name, requests=each.requests, seconds=each.seconds, usd=bill * each.seconds / together)
         for name, each in counts.items()
     ]
     rows.sort(key=lambda each: (-each.usd, each.name))
     return tuple(rows), max(0.0, bill - sum(each.usd for each in rows))
+
+
+def in_gpu_seconds(
+    counts: Mapping[Artifact, Counts], manifest: Manifest
+) -> tuple[Mapping[Artifact, Counts], str]:
+    """Return counts whose seconds are those for which they kept a GPU busy, by profiles; and their sources.
+
+    Raises:
+        FleetError: The manifest has no profile of an artifact that has answered.
+    """
+    found, unknown, sources = {}, [], Counter[str]()
+    for (model, artifact), each in counts.items():
+        record, answered = manifest.record(model=model, artifact=artifact), each.requests - each.failed
+        busy = record.profile.busy_s if record is not None and record.profile is not None else None
+        if busy is None and answered:
+            unknown.append(artifact)
+        elif busy is not None:
+            sources[busy.source] += 1
+        found[model, artifact] = replace(each, seconds=answered * busy.values[LIKELY] if busy else 0.0)
+    if unknown:
+        raise COSTS.error(
+            what=f"there is no profile of {some_of(sorted(unknown))}",
+            where=manifest.where,
+            fix="measure them with `fleet census`, or leave --gpu-seconds out",
+        )
+    listed = ", ".join(f"{source} ({number:,})" for source, number in sources.most_common())
+    return found, f"the seconds for which a request keeps a GPU busy: {listed}"
 
 
 def run(arguments: argparse.Namespace) -> Costs:
@@ -124,11 +160,17 @@ def run(arguments: argparse.Namespace) -> Costs:
             raise COSTS.error(what="the price of the instances is unknown", where=endpoint, fix=fix)
         bill = sum(each or 0.0 for each in usd_per_hour) * signals.seconds / _HOUR_S
         source = "the price of the instances that it has now"
+    counts, measure = signals.counts, "the time of the requests, which includes that in queues and networks"
+    if arguments.gpu_seconds:
+        with opened(arguments.repository) as store:
+            counts, measure = in_gpu_seconds(signals.counts, read_manifest(store.repository, s3=store.s3))
     tenants = {} if arguments.tenants is None else _tenants(arguments.tenants)
-    named = added({(tenants.get(model, model), ""): each} for (model, _), each in signals.counts.items())
+    named = added({(tenants.get(model, model), ""): each} for (model, _), each in counts.items())
     capacity_s = (instances.gpus or sum(each.count for each in instances.variants)) * signals.seconds
     rows, idle = divided({name: each for (name, _), each in named.items()}, bill=bill, capacity_s=capacity_s)
-    return Costs(endpoint=endpoint, signals=signals, bill=bill, source=source, rows=rows, idle=idle)
+    return Costs(
+        endpoint=endpoint, signals=signals, bill=bill, source=source, measure=measure, rows=rows, idle=idle
+    )
 
 
 def _next_month(start: datetime) -> datetime:
