@@ -85,14 +85,6 @@ class InferenceStack(Stack):
             description="What to look at in CloudWatch",
         )
 
-        if fleet.signals is not None:
-            CfnOutput(
-                self,
-                "SignalsUrl",
-                value=fleet.signals.url,
-                description="Where clients write what they count of each model: Client(signals=...)",
-            )
-
     def _role(self, arn: str) -> iam.IRole | None:
         return iam.Role.from_role_arn(self, "EndpointRole", arn) if arn else None
 

@@ -55,9 +55,9 @@ class ModelsStack(Stack):
         if config.log_encryption_key:
             key = kms.Key.from_key_arn(self, "LogKey", config.log_encryption_key)
             Aspects.of(self).add(LogEncryption(key))
-        self._put_out()
+        self._put_out(signals=config.signals)
 
-    def _put_out(self) -> None:
+    def _put_out(self, *, signals: bool) -> None:
         library = self.library
         if library.runs is not None:
             CfnOutput(
@@ -82,6 +82,13 @@ class ModelsStack(Stack):
             value=library.repository.url,
             description="Where models are published: fleet publish --repository ...",
         )
+        if signals:
+            CfnOutput(
+                self,
+                "SignalsUrl",
+                value=library.repository.signals_url,
+                description="Where clients write what they count of each model: Client(signals=...)",
+            )
 
     def _role(self, arn: str) -> iam.IRole | None:
         return iam.Role.from_role_arn(self, "BuildRole", arn) if arn else None

@@ -86,7 +86,8 @@ class Fleet:
             CfnOutput(app.inference, name, value=value)
         deploy_fleet(aws, app)
         self.outputs = outputs(aws, app.inference.stack_name)
-        self.repository = outputs(aws, app.models.stack_name)["RepositoryUrl"]
+        of_models = outputs(aws, app.models.stack_name)
+        self.repository, self.signals = of_models["RepositoryUrl"], of_models["SignalsUrl"]
         self.endpoint = self.outputs["EndpointName"]
         bucket = self.repository.split("/")[2]
         [key] = physical_ids(aws, "AWS::KMS::Key", stack=app.models.stack_name)
@@ -169,7 +170,7 @@ def test_an_alarm_goes_off_on_its_own_fault_and_on_no_other(
     now = Now((START + timedelta(days=next(_days))).timestamp())
     s3 = fleet.aws.client("s3")
     written = recorded(s3)
-    recorder = Recorder(Store(Repository.parse(fleet.outputs["SignalsUrl"]), s3), now=now)
+    recorder = Recorder(Store(Repository.parse(fleet.signals), s3), now=now)
     for minute in minutes:
         for model, (calls, failures, seconds) in minute.items():
             for number in range(calls):
@@ -249,10 +250,7 @@ def test_a_model_that_fails_on_its_server_sets_off_the_alarms_and_is_first_in_th
     monkeypatch.setattr("triton_models.client.core.Recorder", partial(Recorder, now=now))
     rows = {"X": np.ones((1, 1), np.float32)}
     client = Client(
-        alias=fleet.outputs["EndpointAlias"],
-        repository=fleet.repository,
-        signals=fleet.outputs["SignalsUrl"],
-        attempts=1,
+        alias=fleet.outputs["EndpointAlias"], repository=fleet.repository, signals=fleet.signals, attempts=1
     )
     for _ in range(5):
         for number in range(10):
@@ -266,7 +264,7 @@ def test_a_model_that_fails_on_its_server_sets_off_the_alarms_and_is_first_in_th
     operator = fleet.aws.client("s3")
     accesses = recorded(operator)
     signals = read(
-        Store(Repository.parse(fleet.outputs["SignalsUrl"]), operator),
+        Store(Repository.parse(fleet.signals), operator),
         fleet.endpoint,
         since=now.at - 600,
         until=now.at + 60,

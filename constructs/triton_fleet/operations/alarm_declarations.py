@@ -352,7 +352,7 @@ def unread_signals(errors: cloudwatch.IMetric) -> AlarmDeclaration:
         minutes=15,
         datapoints=10,
         what="The signals of models cannot be read: the alarms about single models are blind.",
-        why="After a failed run, the next one reads what is missing. Ten of fifteen will not end alone.",
+        why="Each run reads the last five minutes again, so a few that fail lose nothing.",
         runbook=(
             "Read the log of the function. If access is denied, its role may have lost the bucket or the "
             "key. Clients are not affected, and `fleet top` has all figures."

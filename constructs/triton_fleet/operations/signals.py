@@ -51,15 +51,14 @@ WORST_MODELS = (
 
 @typed
 class ModelSignals(Construct):
-    """Signals of each model in the stack: a place for what clients count, metrics of it, and a table.
+    """Metrics and a table of single models, from what their clients count.
 
-    Clients write there with `Client(signals=...)`, and `fleet top` reads there. A function reads a minute
-    when it is over. It puts the number of models that fail, and two metrics of each watched model, which
-    `EndpointAlarms` and `EndpointDashboard` use if they get this construct. Objects are deleted after 90
-    days.
+    Clients write to `signals_url` of the repository with `Client(signals=...)`, and `fleet top` reads there.
+    So does a function, each minute that is over. It puts the number of models that fail, and two metrics of
+    each watched model: `EndpointAlarms` and `EndpointDashboard` use them if they get this construct. Objects
+    are deleted after 90 days.
 
     Attributes:
-        url: Where clients write, such as "s3://bucket/models-signals/".
         watch: The models that have metrics and alarms of their own.
         repository: The repository whose bucket has the signals.
     """
@@ -89,7 +88,6 @@ class ModelSignals(Construct):
         self.repository = repository = endpoint.repository
         self._watched = f"{endpoint.literal_name}/{endpoint.variant(None).name}"
         self._namespace = f"TritonFleet/{endpoint.literal_name}"
-        self.url = f"s3://{repository.bucket.bucket_name}/{repository.signals_prefix}"
         repository.expire(rule="Signals", prefix=repository.signals_prefix, after=_KEPT)
         self.function = InlineFunction(
             self,

@@ -57,6 +57,7 @@ class ModelRepository(Construct):
         owned: The bucket belongs to the stack. The stack does not change an existing bucket.
         prefix: The prefix that the endpoint serves, with its final slash.
         url: Such as "s3://bucket/models/".
+        signals_url: Where clients write what they count of the models, such as "s3://bucket/models-signals/".
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class ModelRepository(Construct):
         if self.owned:
             self._refuse_overwriting()
         self.url = f"s3://{self.bucket.bucket_name}/{self.prefix}"
+        self.signals_url = f"s3://{self.bucket.bucket_name}/{self.signals_prefix}"
         self._expiring = set[str]()
         self._usage = RepositoryUsage()
         LateProblems(self, self._usage.misfits)
