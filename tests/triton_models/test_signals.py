@@ -21,12 +21,21 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from tests.triton_models.own_clock import OwnClock
-from tests.triton_models.publishing_aws import file_name, record_of, write_manifest, client, endpoint, own_endpoints
+from tests.triton_models.publishing_aws import (
+    EARLIER,
+    client,
+    endpoint,
+    file_name,
+    own_endpoints,
+    record_of,
+    write_manifest,
+)
 from tests.triton_models.scripted_server import ROW, World, error
+from triton_models.artifact.profile import Range
+from triton_models.check.estimate import estimated
 from triton_models.cli import main as cli
 from triton_models.client import InvocationError
 from triton_models.plan.costs import divided
-from triton_models.artifact.profile import Range
 from triton_models.repository.manifest import Manifest, Publication, Repository
 from triton_models.repository.objects import Store
 from triton_models.signals import recorder as recorders
@@ -559,10 +568,13 @@ def test_the_bill_can_be_divided_by_gpu_seconds_of_profiles(
 ) -> None:
     busy, manifest = {"a": 0.25, "b": 0.5}, Manifest()
     for model, seconds in busy.items():
-        profile = replace(PROFILE, name=model, busy_s=Range.measured(seconds, "a census"))
+        profile = replace(
+            estimated(model, size=1e6, backend="onnxruntime", rows=8),
+            busy_s=Range.measured(seconds, "a census"),
+        )
         name = file_name(model, "1")
         wanted = Publication(model=model, artifact=name, record=record_of(name, profile=profile))
-        manifest = manifest.with_published([wanted], at=NOON, by="ann")
+        manifest = manifest.with_published([wanted], at=EARLIER, by="ann")
     write_manifest(store.url, json.loads(manifest.to_json()), store.s3)
     recorder = Recorder(store, now=now)
     for model, errors in (("a", 0), ("b", 10)):
