@@ -68,7 +68,13 @@ def minilm(tmp_path: Path) -> Artifact:
 
 def _arguments(*paths: Path, repository: str | None) -> argparse.Namespace:
     return argparse.Namespace(
-        artifacts=list(paths), repository=repository, portable=False, target=None, share=None, shadow=None
+        artifacts=list(paths),
+        repository=repository,
+        portable=False,
+        target=None,
+        share=None,
+        shadow=None,
+        tolerance=None,
     )
 
 

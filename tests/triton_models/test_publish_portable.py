@@ -60,7 +60,7 @@ def test_the_flag_and_the_variable_mean_the_same_and_without_either_the_command_
     environment: pytest.MonkeyPatch, portable: Artifact, repository: str, flag: bool, variable: str
 ) -> None:
     environment.setenv("FLEET_PORTABLE", variable)
-    where = {"repository": repository, "target": None, "share": None, "shadow": None}
+    where = {"repository": repository, "target": None, "share": None, "shadow": None, "tolerance": None}
     given = {"artifacts": [portable.path], "portable": flag, **where}
 
     with nullcontext() if flag or variable == "1" else reported("portable-artifact"):

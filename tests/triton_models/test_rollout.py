@@ -229,6 +229,18 @@ def test_a_watch_without_signals_is_one_error(
     assert [each["rule"] for each in found["error"]] == ["rollout"]
 
 
+def test_a_tolerance_without_a_shadow_is_one_error(
+    repository: str,
+    s3: Any,
+    versions: list[Artifact],
+    environment: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    publish([versions[1]], repository=repository, s3=s3, trials=trial(0.05))
+    found = said(capsys, "rollout", "minilm", "--tolerance", "1", "--repository", repository)
+    assert [each["rule"] for each in found["error"]] == ["candidate"]
+
+
 @pytest.mark.parametrize(("number", "how"), [(1, "promoted"), (2, "returned")])
 def test_a_publication_ends_the_roll_out(
     repository: str, s3: Any, versions: list[Artifact], number: int, how: str

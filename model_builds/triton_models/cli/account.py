@@ -77,7 +77,7 @@ def rollout(parser: argparse.ArgumentParser) -> None:
         help="compare both for so long, and promote it or take it back as soon as they differ or do not",
     )
     parser.add_argument("--signals", metavar="URL", help="where clients write: see `fleet top`")
-    parser.add_argument("--endpoint", metavar="NAME", help="the endpoint that they call")
+    _add_place(parser, required=False)
     add_repository(parser)
     parser.set_defaults(run="triton_models.signals.rollout")
 
@@ -539,9 +539,9 @@ def load(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run="triton_models.load.command", extra="client")
 
 
-def _add_place(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
+def _add_place(parser: argparse.ArgumentParser, *, required: bool = True) -> argparse._MutuallyExclusiveGroup:
     """Add `--alias` or `--endpoint`; return their group."""
-    where = parser.add_mutually_exclusive_group(required=True)
+    where = parser.add_mutually_exclusive_group(required=required)
     where.add_argument(
         "--alias",
         metavar="NAME",

@@ -166,6 +166,9 @@ def run(arguments: argparse.Namespace) -> Published:
 
 def trial_of(arguments: argparse.Namespace) -> Trial | None:
     """Return what --share, or --shadow and --tolerance, give to a candidate; None without either."""
+    if arguments.tolerance is not None and arguments.shadow is None:
+        fix = "give --shadow as well, such as --shadow 5%"
+        raise CANDIDATE.error(what="no answers are compared", where="--tolerance", fix=fix)
     if arguments.share is not None:
         return Trial(share=arguments.share)
     if arguments.shadow is not None:

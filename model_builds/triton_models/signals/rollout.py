@@ -12,6 +12,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.outcome import live
 from triton_models.base.tables import Column, numbers, table
 from triton_models.declare.declaration import Trial
+from triton_models.repository.alias import endpoint_of
 from triton_models.repository.manifest import PARTS, Manifest, Publication, Rollout
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.publish import CANDIDATE, share_of, trial_of
@@ -84,8 +85,8 @@ class Shown:
 def run(arguments: argparse.Namespace) -> Shown:
     """Run `fleet rollout NAME [--promote | --return | --share SHARE | --watch TIME]`."""
     watch, model = arguments.watch, arguments.model
-    if (watch or arguments.signals) and not (arguments.signals and arguments.endpoint):
-        fix = "give --signals URL and --endpoint NAME"
+    if (watch or arguments.signals) and not (arguments.signals and (arguments.alias or arguments.endpoint)):
+        fix = "give --signals URL, and --alias NAME or --endpoint NAME"
         raise ROLLOUT.error(what="the signals of both versions are needed", where="--watch", fix=fix)
     with opened(arguments.repository) as store:
         step = _candidate(read(store).manifest, model, store)
@@ -96,10 +97,11 @@ def run(arguments: argparse.Namespace) -> Shown:
             return Shown(model=model, step=_ended(store, model, step, promoted=arguments.promote))
         if not arguments.signals:
             return Shown(model=model, step=step)
+        endpoint = endpoint_of(arguments).endpoint
         with opened(arguments.signals) as signals:
 
             def look() -> Shown:
-                return compared(store, signals, model=model, step=step, endpoint=arguments.endpoint)
+                return compared(store, signals, model=model, step=step, endpoint=endpoint)
 
             return watched(store, look, seconds=watch) if watch else look()
 
