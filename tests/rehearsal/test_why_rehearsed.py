@@ -169,7 +169,7 @@ def test_the_top_counts_the_requests_of_other_sdks_by_the_log(
     recorder.close()
     later = time.time() + 60  # because it reads minutes that are over
     monkeypatch.setattr(top, "time", SimpleNamespace(time=lambda: later))
-    status, found = ask(served, "top", "--signals", signals, "--log", "--sort", "log")
+    status, found = ask(served, "top", "--signals", signals, "--sort", "log")
     assert status == 0
     counts = {each["name"]: (each["requests"], each["logged"]) for each in found["models"]}
     assert counts == {"first": (1, 3), "second": (0, 3), "healthy": (0, 2), "unknown": (1, 0)}
