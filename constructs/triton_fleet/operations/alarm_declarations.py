@@ -14,7 +14,7 @@ from constructs import Construct
 
 from triton_fleet.operations.thresholds import Thresholds
 from triton_fleet.parts.metrics.published import MINUTE, VariantMetrics, math_number
-from triton_models.base.alarm_condition import alarm_condition
+from triton_models.base.alarm_condition import RUNBOOK, alarm_condition
 
 
 class Severity(Enum):
@@ -44,7 +44,7 @@ class AlarmDeclaration:
     @property
     def description(self) -> str:
         """The text that arrives with the alarm."""
-        return f"{self.what}\n\nWhat to do: {self.runbook}"
+        return f"{self.what}{RUNBOOK}{self.runbook}"
 
     def create(self, scope: Construct, *, alarm_name: str) -> cloudwatch.Alarm:
         """The alarm as a resource."""

@@ -1,4 +1,4 @@
-"""The condition of an alarm in words, for the dashboard, the rehearsal and its page."""
+"""The words of an alarm: its condition, and its description."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ SIGNS = {
     "LessThanOrEqualToThreshold": "<=",
 }
 """The comparison operators of metric alarms. Others compare with a band."""
+
+RUNBOOK = "\n\nWhat to do: "
+"""What separates the parts of a description: the meaning of the alarm, and what to do."""
 
 _UNITS = ("%", "ms", "s", "µs")
 _MINUTE_S = 60

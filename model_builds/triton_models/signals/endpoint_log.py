@@ -24,10 +24,11 @@ _EVENTS: Mapping[Kind, re.Pattern[str]] = {
     "loaded": re.compile(LOADED + _NAME),
     "failed": re.compile(
         rf"(?:failed to load(?: model)?|Poll failed for model directory|ensemble) '{_NAME}"
-        r"(?: version \d+)?(?:: | depends on )(.+)"
+        r"(?: version \d+)?(?::| (?=depends on)) ?(.+)"
     ),
     "unloaded": re.compile(rf"{UNLOADED}(\S+) completed in"),
 }
+_FOLDER = re.compile(r"'[^']*::")  # of the instance, before the name of a model
 _CLOCK = re.compile(r"[A-Z]\d{4} (\d\d):(\d\d):(\d\d\.\d+) ")
 _DAY_S, _MS = 86_400.0, 1000.0
 
@@ -76,7 +77,7 @@ def events(endpoint: str, model: str, *, since: float) -> Iterator[Event]:
             found = pattern.search(line.message)
             if found is None or model_name(Path(found[1])) != model:
                 continue
-            reason = found[2].partition("\\n")[0].rstrip('";') if kind == "failed" else ""
+            reason = _FOLDER.sub("'", found[2].partition("\\n")[0].rstrip('";')) if kind == "failed" else ""
             key, seconds = (line.instance, found[1]), None
             if kind == "began":
                 begun[key] = line.clock

@@ -201,7 +201,7 @@ def run(arguments: argparse.Namespace) -> Top:
             sort=arguments.sort,
             artifacts=arguments.artifacts,
             shown=arguments.most,
-            log=arguments.log,
+            log=arguments.log or arguments.sort == "log",
         )
 
     return follow(found) if arguments.live and sys.stdout.isatty() else found()

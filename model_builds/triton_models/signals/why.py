@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from triton_models.artifact.profile import LIKELY, MIB
 from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.base.alarm_condition import RUNBOOK
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.base.tables import Column, table
@@ -379,7 +380,7 @@ def _alarms(endpoint: str, cloudwatch: Any) -> Findings[None]:
     pages = cloudwatch.get_paginator("describe_alarms").paginate(StateValue="ALARM")
     firing = [each for page in pages for each in page.get("MetricAlarms", ()) if _is_about(each, endpoint)]
     for each in firing:
-        said, _, runbook = each.get("AlarmDescription", "").partition("\n\nWhat to do: ")
+        said, _, runbook = each.get("AlarmDescription", "").partition(RUNBOOK)
         what = f"The alarm {each['AlarmName']} fires: {said or each.get('StateReason', '')}"
         yield Cause(what, runbook.rstrip(".") or "read why it was made", f"{_DAY_TWO}#open-the-dashboard")
     yield Fact("CloudWatch", "alarms", f"{len(firing)} of the endpoint in ALARM")
