@@ -13,7 +13,7 @@ import pytest
 from tests.triton_models.publishing_aws import record_of
 from tests.triton_models.scripted_server import HANG, ROW, Request, Step, World, answer, error, reply
 from triton_models.base.answers import same
-from triton_models.client import InvocationError
+from triton_models.client import InvocationError, shadows
 from triton_models.client.shadows import AT_ONCE
 from triton_models.repository.manifest import Manifest, Publication, Share
 from triton_models.signals.counts import Counts, added
@@ -92,11 +92,17 @@ def test_a_shadow_that_hangs_holds_no_call_and_costs_a_bounded_number_of_copies(
     world.runtime.let_go()
 
 
-def test_a_copy_has_what_was_sent_although_the_caller_changes_its_array(world: World) -> None:
-    one, array = Shadowed(world, answer(3.0)), np.array([[1.0]], dtype=np.float32)
+def test_a_copy_has_what_was_sent_although_the_caller_changes_its_array(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later: list[Callable[[], None]] = []
+    monkeypatch.setattr(shadows, "start", lambda call, _: later.append(call))
+    one, array = Shadowed(world, answer(3.0)), np.ones((1, 100_000), dtype=np.float32)
     one.client.infer(model="m", inputs={"X": array})
     array[:] = 7.0
+    later[0]()
     one.counted()
+    assert one.asked() == {CURRENT: 1, CANDIDATE: 1}
     assert len({each.body for each in world.runtime.requests}) == 1
 
 
