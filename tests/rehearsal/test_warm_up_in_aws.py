@@ -202,13 +202,11 @@ class HotFleet:
         )
 
     def run_schedule(self) -> None:
-        """Start what the rule for hot models starts every five minutes."""
+        """Run what the rule for hot models starts every five minutes."""
         rules = self.aws.client("events").list_rules()["Rules"]
         [rule] = [each for each in rules if each.get("ScheduleExpression") == "rate(5 minutes)"]
         [target] = self.aws.client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
-        self.aws.client("lambda").invoke(
-            FunctionName=target["Arn"], Payload=target["Input"], InvocationType="Event"
-        )
+        self.aws.client("lambda").invoke(FunctionName=target["Arn"], Payload=target["Input"])
 
 
 @contextmanager
@@ -237,7 +235,7 @@ def test_hot_models_are_on_a_new_instance_before_a_crowd_is_sent_there(aws: Embe
 def test_a_replaced_instance_gets_the_hot_models_and_no_request_waits_for_them(aws: EmbeddedAws) -> None:
     with hot_fleet(aws, instances=2) as fleet:
         fleet.run_schedule()
-        until(lambda: fleet.everywhere(2))
+        assert fleet.everywhere(2)
         first, second = fleet.hosting.instances("hot")
         began = time.monotonic()
         os.kill(second.server.pid, signal.SIGKILL)
@@ -246,7 +244,7 @@ def test_a_replaced_instance_gets_the_hot_models_and_no_request_waits_for_them(a
         fleet.ask(fleet.targets[0])
         assert fleet.hosting.instances("hot")[1].loaded == []
         fleet.run_schedule()
-        until(lambda: fleet.everywhere(2))
+        assert fleet.everywhere(2)
         fleet.crowd()
         assert first in fleet.hosting.instances("hot")
         assert fleet.waited(since=began) == []
