@@ -208,7 +208,7 @@ def test_a_check_says_how_many_fit_and_refuses_what_does_not_fit_alone(
                 "third, the largest other model, 300"
             ],
         ),
-        (["fourth"], ["'fourth' is none of these models"]),
+        (["fourth"], ["'fourth' is not one of these models"]),
     ],
 )
 def test_a_check_says_whether_hot_models_fit_and_what_they_need(
