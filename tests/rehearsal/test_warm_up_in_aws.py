@@ -68,13 +68,16 @@ def test_a_deployment_that_bakes_starts_the_warm_up_and_does_not_wait_for_models
     until(lambda: logged(aws, "no model that can be loaded has that name") > 0)
 
 
+@pytest.mark.parametrize("settings", [{}, {"hot": "risk", "min_capacity": "2"}])
 def test_a_minimal_model_is_loaded_on_a_new_endpoint_before_the_alias_moves(
-    aws: EmbeddedAws, tmp_path: Path
+    settings: dict[str, str], aws: EmbeddedAws, tmp_path: Path
 ) -> None:
     models, repository = tmp_path / "models", "TritonFleetModels"
     models.mkdir()
     assert main(["new", "risk", "--minimal", "--models", str(models), "--json"]) == 0
-    old, new = (fleet_app(release=release, build_on_deployment="false") for release in ("25.09", "26.04"))
+    old, new = (
+        fleet_app(release=release, build_on_deployment="false", **settings) for release in ("25.09", "26.04")
+    )
     with Hosting(aws) as hosting:
         aws.serve_elsewhere("sagemaker-runtime", hosting.url)
         deploy_fleet(aws, old)
@@ -89,8 +92,8 @@ def test_a_minimal_model_is_loaded_on_a_new_endpoint_before_the_alias_moves(
         [made] = deliver(["risk"], delivery, s3=aws.client("s3")).results
         assert deploy_stack(aws, new.inference, "update").startswith("UPDATE_COMPLETE")
 
-        [instance] = hosting.instances("TritonFleet-g5-2xlarge-26-04")
-        assert instance.loaded == [made.artifact]
+        instances = hosting.instances("TritonFleet-g5-2xlarge-26-04")
+        assert [each.loaded for each in instances] == [[made.artifact]] * int(settings.get("min_capacity", 1))
 
 
 HOT = ("first", "second")
