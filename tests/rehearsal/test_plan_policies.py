@@ -16,7 +16,9 @@ from embedded_aws import EmbeddedAws
 from embedded_aws.moto_gaps.capacity import ARRIVALS
 from tests.rehearsal.deployed_endpoints import instances as instances_of
 from triton_models.cli import main as cli
+from triton_models.plan.compiled import WAITED
 from triton_models.plan.offer import STARTS_S
+from triton_models.plan.policy import MANY
 from triton_models.plan.simulation import Endpoint, Models, Simulation, Tracking
 from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source
 
@@ -81,6 +83,18 @@ def one_pinned_model(**settings: Any) -> Simulation:
         ),
         Models(memory=one, disk=one, fetch_s=one, load_s=one, busy_s=one * 1e-3, pinned=one > 0),
     )
+
+
+@pytest.mark.parametrize(("callers", "wait"), [(MANY - 1, False), (3 * MANY, True)])
+def test_callers_of_a_pinned_model_wait_on_an_added_instance_only_if_they_are_many(
+    callers: int, wait: bool
+) -> None:
+    simulation = one_pinned_model(instances=1, most=2, first_s=0, last_s=0)
+    simulation.add(10.0, 1)
+    at = np.repeat(np.arange(9.0, 20.0, 0.5), callers)
+    simulation.send(at, np.zeros(len(at), np.int32))
+
+    assert bool(simulation.arrays.found[WAITED].sum()) is wait
 
 
 # The instances of a public endpoint with an image of 2022, minute by minute after its count was set to four.

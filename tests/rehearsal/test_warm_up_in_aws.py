@@ -68,13 +68,16 @@ def test_a_deployment_that_bakes_starts_the_warm_up_and_does_not_wait_for_models
     until(lambda: logged(aws, "no model that can be loaded has that name") > 0)
 
 
+@pytest.mark.parametrize("settings", [{}, {"hot": "risk", "min_capacity": "2"}])
 def test_a_minimal_model_is_loaded_on_a_new_endpoint_before_the_alias_moves(
-    aws: EmbeddedAws, tmp_path: Path
+    settings: dict[str, str], aws: EmbeddedAws, tmp_path: Path
 ) -> None:
     models, repository = tmp_path / "models", "TritonFleetModels"
     models.mkdir()
     assert main(["new", "risk", "--minimal", "--models", str(models), "--json"]) == 0
-    old, new = (fleet_app(release=release, build_on_deployment="false") for release in ("25.09", "26.04"))
+    old, new = (
+        fleet_app(release=release, build_on_deployment="false", **settings) for release in ("25.09", "26.04")
+    )
     with Hosting(aws) as hosting:
         aws.serve_elsewhere("sagemaker-runtime", hosting.url)
         deploy_fleet(aws, old)
@@ -89,8 +92,8 @@ def test_a_minimal_model_is_loaded_on_a_new_endpoint_before_the_alias_moves(
         [made] = deliver(["risk"], delivery, s3=aws.client("s3")).results
         assert deploy_stack(aws, new.inference, "update").startswith("UPDATE_COMPLETE")
 
-        [instance] = hosting.instances("TritonFleet-g5-2xlarge-26-04")
-        assert instance.loaded == [made.artifact]
+        instances = hosting.instances("TritonFleet-g5-2xlarge-26-04")
+        assert [each.loaded for each in instances] == [[made.artifact]] * int(settings.get("min_capacity", 1))
 
 
 HOT = ("first", "second")
@@ -202,13 +205,11 @@ class HotFleet:
         )
 
     def run_schedule(self) -> None:
-        """Start what the rule for hot models starts every five minutes."""
+        """Run what the rule for hot models starts every five minutes."""
         rules = self.aws.client("events").list_rules()["Rules"]
         [rule] = [each for each in rules if each.get("ScheduleExpression") == "rate(5 minutes)"]
         [target] = self.aws.client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
-        self.aws.client("lambda").invoke(
-            FunctionName=target["Arn"], Payload=target["Input"], InvocationType="Event"
-        )
+        self.aws.client("lambda").invoke(FunctionName=target["Arn"], Payload=target["Input"])
 
 
 @contextmanager
@@ -237,7 +238,7 @@ def test_hot_models_are_on_a_new_instance_before_a_crowd_is_sent_there(aws: Embe
 def test_a_replaced_instance_gets_the_hot_models_and_no_request_waits_for_them(aws: EmbeddedAws) -> None:
     with hot_fleet(aws, instances=2) as fleet:
         fleet.run_schedule()
-        until(lambda: fleet.everywhere(2))
+        assert fleet.everywhere(2)
         first, second = fleet.hosting.instances("hot")
         began = time.monotonic()
         os.kill(second.server.pid, signal.SIGKILL)
@@ -246,7 +247,7 @@ def test_a_replaced_instance_gets_the_hot_models_and_no_request_waits_for_them(a
         fleet.ask(fleet.targets[0])
         assert fleet.hosting.instances("hot")[1].loaded == []
         fleet.run_schedule()
-        until(lambda: fleet.everywhere(2))
+        assert fleet.everywhere(2)
         fleet.crowd()
         assert first in fleet.hosting.instances("hot")
         assert fleet.waited(since=began) == []

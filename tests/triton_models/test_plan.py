@@ -198,7 +198,7 @@ def test_a_check_says_how_many_fit_and_refuses_what_does_not_fit_alone(
 
 
 @pytest.mark.parametrize(
-    ("hot", "whats"),
+    ("hot", "problems"),
     [
         (["first"], []),
         (
@@ -208,11 +208,11 @@ def test_a_check_says_how_many_fit_and_refuses_what_does_not_fit_alone(
                 "third, the largest other model, 300"
             ],
         ),
-        (["frist"], ["'frist' is none of these models"]),
+        (["fourth"], ["'fourth' is not one of these models"]),
     ],
 )
 def test_a_check_says_whether_hot_models_fit_and_what_they_need(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], hot: list[str], whats: list[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hot: list[str], problems: list[str]
 ) -> None:
     sizes = {"first": "12000", "second": "12000", "third": "300"}
     paths = [
@@ -223,8 +223,8 @@ def test_a_check_says_whether_hot_models_fit_and_what_they_need(
     if hot == ["first"]:
         paths.pop(1)
 
-    assert cli.main(["check", *map(str, paths), *adds]) == bool(whats)
-    assert [each["what"] for each in json.loads(capsys.readouterr().out)["paths"]["--hot"]] == whats
+    assert cli.main(["check", *map(str, paths), *adds]) == bool(problems)
+    assert [each["what"] for each in json.loads(capsys.readouterr().out)["paths"]["--hot"]] == problems
 
 
 def test_a_plan_counts_what_is_used_up_first() -> None:

@@ -117,9 +117,9 @@ class EndpointWarmUp(Construct):
     that does not load fails the deployment.
 
     `hot` models are loaded on every instance: before the alias moves to a new endpoint, after an update, once
-    more instances serve, and every five minutes, which keeps them in use and finds instances that SageMaker
-    has replaced, as no event does. Each gets so many requests at a moment that SageMaker, which sends the
-    requests for a model to an instance that has it, brings it to the others. If LoadedModelCount shows that
+    more instances serve, and every five minutes, which keeps them in use and finds replaced instances:
+    SageMaker does not announce those. It sends the requests for a model to an instance that has it, and some
+    to another one if there are many, so each hot model gets many at a moment. If LoadedModelCount shows that
     an instance has fewer models, twice as many are sent. A new instance serves at once: SageMaker neither
     holds traffic back from it nor exempts a model from eviction. See "Hot models" in docs/recipes.md.
 

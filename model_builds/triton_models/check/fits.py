@@ -107,11 +107,11 @@ def _needs(profile: Profile, limit: str, end: int = LIKELY) -> float:
 def no_room_for_hot(
     hot: Sequence[str], profiles: Sequence[Profile], room: Room, about: InstanceType
 ) -> Iterator[Problem]:
-    """Yield problems of hot models: names of none of the models, and models that do not fit together."""
+    """Yield problems of hot models: unknown names, and models that do not fit together."""
     names = {each.name: each for each in profiles}
     for name in sorted({*hot} - {*names}):
         fix = did_you_mean(name, names, otherwise=f"name some of {', '.join(names)}")
-        yield NO_ROOM.problem(what=f"{name!r} is none of these models", where="--hot", fix=fix)
+        yield NO_ROOM.problem(what=f"{name!r} is not one of these models", where="--hot", fix=fix)
     pinned = [each for name, each in names.items() if name in hot]
     others = [each for name, each in names.items() if name not in hot]
     largest = sorted(others, key=lambda each: share_of(each, room).fraction)[-1:]

@@ -26,7 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -448,7 +448,8 @@ def _many(
                 failed[str(error)] += 1
         with turn:
             for connection in sent:
-                connection.send(body[-1:])
+                with suppress(OSError):  # the answer says why
+                    connection.send(body[-1:])
             began = time.monotonic()
             sleep(APART_S)
         for connection in sent:
@@ -469,15 +470,19 @@ def _lacking(described: Mapping[str, Any], wanted: int) -> int:
         "EndpointName": described["EndpointName"],
         "VariantName": described["ProductionVariants"][0]["VariantName"],
     }
-    found = boto3.client("cloudwatch").get_metric_statistics(
-        Namespace="/aws/sagemaker/Endpoints",
-        MetricName="LoadedModelCount",
-        Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
-        StartTime=now - timedelta(seconds=(DOUBLED + 1) * PERIOD_S),
-        EndTime=now,
-        Period=PERIOD_S,
-        Statistics=["Minimum"],
-    )["Datapoints"]
+    try:
+        found = boto3.client("cloudwatch").get_metric_statistics(
+            Namespace="/aws/sagemaker/Endpoints",
+            MetricName="LoadedModelCount",
+            Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
+            StartTime=now - timedelta(seconds=(DOUBLED + 1) * PERIOD_S),
+            EndTime=now,
+            Period=PERIOD_S,
+            Statistics=["Minimum"],
+        )["Datapoints"]
+    except (BotoCoreError, ClientError) as error:
+        logger.warning("LoadedModelCount cannot be read: %s", error)
+        return 0
     times = sum(each["Minimum"] < wanted for each in found)
     if times > 1:
         logger.warning("An instance has had fewer than the %d hot models for %d s", wanted, times * PERIOD_S)
