@@ -264,7 +264,8 @@ def _name(asked: _Asked, store: Store, target: ArtifactTarget | None) -> Finding
     when = f", {change.how} by {change.by} at {in_json(change.at)}" if change else ""
     yield Fact("manifest", "artifact", artifact + when)
     if candidate is not None:
-        share = f"{candidate.share / PARTS:.2%} of the requests"
+        copies = "copies of " if candidate.how == "shadow" else ""
+        share = f"{copies}{candidate.share / PARTS:.2%} of the requests"
         yield Fact("manifest", "candidate", f"{candidate.artifact} gets {share}")
     earlier = model.earlier(target or ANY)
     withdrawn = [each for each in model.by_publication() if each not in {artifact, *earlier}]
