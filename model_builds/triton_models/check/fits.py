@@ -120,12 +120,12 @@ def no_room_for_hot(
         each_of = ", ".join(f"{each.name} {_needs(each, share.limit) / MIB:,.0f}" for each in pinned)
         needs = sum(_needs(each, share.limit) for each in pinned) / MIB
         what = f"the hot models need about {needs:,.0f} MiB of {LIMITS[share.limit]} ({each_of})"
-        beside = [
+        next_to = [
             f"{each.name}, the largest other model, {_needs(each, share.limit) / MIB:,.0f}"
             for each in largest
         ]
         yield NO_ROOM.problem(
-            what=", and ".join([what, *beside]),
+            what=", and ".join([what, *next_to]),
             where="--hot",
             why=f"an {about.name} has {getattr(room, share.limit) / MIB:,.0f} MiB for models",
             fix="name fewer hot models, or choose a larger instance type",

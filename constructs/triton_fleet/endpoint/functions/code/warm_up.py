@@ -506,9 +506,9 @@ def _misfit(models: Mapping[str, Any], hot: Sequence[str]) -> str:
         taken = sum(needs[name] for name in pinned)
         if pinned and taken + needs.get(other, 0) > has - libraries:
             each_of = ", ".join(f"{name} {needs[name] / MIB:,.0f}" for name in pinned)
-            beside = f", and {other}, the largest other model, {needs[other] / MIB:,.0f}" if other else ""
+            next_to = f", and {other}, the largest other model, {needs[other] / MIB:,.0f}" if other else ""
             return (
-                f"The hot models need about {taken / MIB:,.0f} MiB of {what} ({each_of}){beside}. An "
+                f"The hot models need about {taken / MIB:,.0f} MiB of {what} ({each_of}){next_to}. An "
                 f"{room['type']} has {(has - libraries) / MIB:,.0f} MiB for models. Name fewer hot models, "
                 "or choose a larger instance type"
             )
