@@ -22,9 +22,9 @@ from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.cli.main import main
 from triton_models.client import Client
-from triton_models.client.alias import alias_name
 from triton_models.client.call import part_of
 from triton_models.declare.declaration import Trial
+from triton_models.repository.alias import alias_name
 from triton_models.repository.manifest import Manifest, Repository
 from triton_models.repository.publish import publish
 from triton_models.repository.stored_manifest import read_manifest
