@@ -44,6 +44,7 @@ def test_a_build_is_the_artifact_root_with_its_record(tiny, tmp_path):
         "request": {"X": "FP32 [1]"},
         "answer": {"Y": "FP32 [1]"},
         "max_batch_size": 0,
+        "tolerance": 0.0,
     }
 
 

@@ -29,7 +29,7 @@ from triton_models.artifact.profile import Profile, Range
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.alarm_condition import RUNBOOK
 from triton_models.cli.main import main
-from triton_models.repository.manifest import Manifest, Publication, Repository
+from triton_models.repository.manifest import Manifest, Publication, Repository, Share
 from triton_models.repository.objects import Store
 from triton_models.signals.recorder import Recorder
 
@@ -273,8 +273,9 @@ def test_a_version_that_was_withdrawn_is_named(world: World, why: Why) -> None:
 
 
 def test_the_candidate_is_looked_for_in_the_log_as_well(world: World, why: Why) -> None:
+    share = Share(parts=500)
     world.change(
-        lambda manifest: manifest.with_candidates([world.wanted(THIRD)], share=500, at=EARLIER, by="ann")
+        lambda manifest: manifest.with_candidate(world.wanted(THIRD), share=share, at=EARLIER, by="ann")
     )
     world.log(loaded(SECOND), failed(THIRD, "Internal: no"))
     said = why()
