@@ -147,7 +147,6 @@ def test_no_request_fails_and_each_gets_the_version_that_was_decided(
             rollouts.note()
         count = len(rollouts.answered)
         until(lambda: len(rollouts.answered) > count + 500)
-        published = time.monotonic()
         rollouts.publish(third)
         until(lambda: rollouts.seen(third))
     finally:
@@ -158,6 +157,6 @@ def test_no_request_fails_and_each_gets_the_version_that_was_decided(
     assert rollouts.failures == []
     wrong = [each for each in rollouts.answered if each.artifact not in rollouts.allowed(each, client.target)]
     assert wrong == []
-    began = min(each.began for each in rollouts.answered if each.artifact in {made.name for made in third})
-    assert began - published < LATE_S
+    names, published = {each.name for each in third}, rollouts.decided[-1][0]
+    assert min(each.ended for each in rollouts.answered if each.artifact in names) - published < LATE_S
     assert {each.artifact for each in rollouts.answered if each.model == MODELS[0]} > {first[0].name}
