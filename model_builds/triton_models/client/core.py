@@ -192,7 +192,7 @@ class AnyClient:
         return call, self._steps(call, partial(self._request, asked))
 
     def _copy(self, model: str, part: int) -> str:
-        """Return the copy of a model for a part of the requests, or the model if it has none."""
+        """Return the copy of a model for a part of the requests, or the model itself without copies."""
         copies = self._copies.get(model)
         return f"{model}-{part % copies + 1}" if copies else model
 

@@ -212,12 +212,12 @@ def _with_candidates(
     by: str,
 ) -> Manifest:
     """Return a manifest with candidates, and with the publications of models without a trial or a version."""
-    wanted = [each for each in publications if _is_tried(each, trials, manifest)]
-    raise_if_any(problem for each in wanted for problem in _not_a_candidate(each, manifest, where))
-    rest = [each for each in publications if each not in wanted]
+    wanted = {each.model: each for each in publications if _is_tried(each, trials, manifest)}
+    raise_if_any(problem for each in wanted.values() for problem in _not_a_candidate(each, manifest, where))
+    rest = [each for each in publications if each.model not in wanted]
     manifest = manifest.with_published(rest, at=at, by=by) if rest else manifest
-    for each in wanted:
-        manifest = manifest.with_candidate(each, share=share_of(trials[each.model], each), at=at, by=by)
+    for model, each in wanted.items():
+        manifest = manifest.with_candidate(each, share=share_of(trials[model], each), at=at, by=by)
     return manifest
 
 

@@ -231,10 +231,10 @@ def run(arguments: argparse.Namespace) -> RolledBack | RunRolledBack:
 
 def _watched(arguments: argparse.Namespace) -> RunRolledBack:
     """Take a run back if an alarm fires."""
-    from triton_models.repository.watch import asked
+    from triton_models.repository.watch import RUN, asked
 
     with opened(arguments.repository) as store:
-        watch = asked(arguments, repository=store.url)
+        watch = asked(arguments, repository=store.url, where=RUN)
         run = _run_id(arguments.of_run, read(store).manifest, where=store.repository.manifest_url)
         if watch is not None:
             watch.follow(run, store, by=publisher())

@@ -29,7 +29,8 @@ INTERVAL_S = 15.0
 """The time between two readings of the alarms."""
 
 _MOST_NAMES = 100  # of a request to DescribeAlarms, and of its answer
-_HERE = "fleet promote --watch"
+PROMOTION, RUN = "fleet promote --watch", "fleet rollback --run --watch"
+"""The commands that watch."""
 _NAME_ALARMS = "name the alarms with --alarms, or with --endpoint an endpoint that has rollback alarms"
 
 
@@ -40,18 +41,20 @@ class Watch:
     Attributes:
         alarms: The names of metric alarms and composite alarms.
         seconds: The time for which they are read.
+        where: The command, for errors.
     """
 
     alarms: Sequence[str]
     seconds: float
     cloudwatch: CloudWatchClient
     clock: Clock = CLOCK
+    where: str = PROMOTION
 
     def begin(self) -> None:
         """Raise an error if an alarm fires already, does not exist, or cannot be read."""
         firing, unread = self._read()
         why, fix = "nothing was promoted", "wait until it is over, or promote without --watch"
-        fired = [ALARM.problem(what=each, where=_HERE, why=why, fix=fix) for each in firing]
+        fired = [ALARM.problem(what=each, where=self.where, why=why, fix=fix) for each in firing]
         raise_if_any([*unread, *fired])
 
     def follow(self, run: str, store: Store, *, by: str) -> None:
@@ -71,17 +74,19 @@ class Watch:
                 self.clock.wait(min(INTERVAL_S, left))
                 firing, unread = self._read()
         except KeyboardInterrupt:
-            show_problems([_ended("the watch was interrupted", undo)])
+            show_problems([_ended("the watch was interrupted", undo, self.where)])
             raise
         finally:
             live("")
         if firing:
             why, fix, more = _taken_back(run, store, by=by, undo=undo)
             raise FleetError(
-                [*(ALARM.problem(what=each, where=_HERE, why=why, fix=fix) for each in firing), *more]
+                [*(ALARM.problem(what=each, where=self.where, why=why, fix=fix) for each in firing), *more]
             )
         if unread:
-            raise FleetError([_ended("the watch is over, and the alarms could not be read", undo), *unread])
+            raise FleetError(
+                [_ended("the watch is over, and the alarms could not be read", undo, self.where), *unread]
+            )
 
     def _read(self) -> tuple[list[str], list[Problem]]:
         """Return a sentence for each alarm that fires, and why alarms could not be read."""
@@ -108,10 +113,10 @@ class Watch:
             for name, each in found.items()
             if each.get("StateValue") == "ALARM"
         ]
-        return firing, [WATCH.problem(what=unread, where=_HERE, fix=fix)] if unread else []
+        return firing, [WATCH.problem(what=unread, where=self.where, fix=fix)] if unread else []
 
 
-def asked(arguments: argparse.Namespace, *, repository: str) -> Watch | None:
+def asked(arguments: argparse.Namespace, *, repository: str, where: str = PROMOTION) -> Watch | None:
     """Return the watch of `--watch TIME [--alarms NAME...] [--endpoint NAME]`; None without it."""
     given = bool(arguments.alarms or arguments.endpoint)
     if arguments.watch is None and not given:
@@ -120,7 +125,7 @@ def asked(arguments: argparse.Namespace, *, repository: str) -> Watch | None:
         what, fix = (
             ("no alarms are named", _NAME_ALARMS) if not given else ("no time is given", "add --watch 15m")
         )
-        raise WATCH.error(what=what, where=_HERE, fix=fix)
+        raise WATCH.error(what=what, where=where, fix=fix)
     import boto3.session
     from botocore.config import Config
 
@@ -131,12 +136,14 @@ def asked(arguments: argparse.Namespace, *, repository: str) -> Watch | None:
         alarms = [*arguments.alarms]
         if arguments.endpoint:
             sagemaker = session.client("sagemaker", region_name=region, config=config)
-            alarms += _rollback_alarms(arguments.endpoint, sagemaker)
+            alarms += _rollback_alarms(arguments.endpoint, sagemaker, where)
         cloudwatch = session.client("cloudwatch", region_name=region, config=config)
-    return Watch(alarms=list(dict.fromkeys(alarms)), seconds=arguments.watch, cloudwatch=cloudwatch)
+    return Watch(
+        alarms=list(dict.fromkeys(alarms)), seconds=arguments.watch, cloudwatch=cloudwatch, where=where
+    )
 
 
-def _rollback_alarms(endpoint: str, sagemaker: Any) -> list[str]:
+def _rollback_alarms(endpoint: str, sagemaker: Any, where: str) -> list[str]:
     """Return the alarms that roll back updates of an endpoint."""
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -144,11 +151,11 @@ def _rollback_alarms(endpoint: str, sagemaker: Any) -> list[str]:
         deployment = sagemaker.describe_endpoint(EndpointName=endpoint).get("LastDeploymentConfig", {})
     except (ClientError, BotoCoreError) as error:
         what, fix = f"the endpoint {endpoint!r} cannot be described", "check its name and region"
-        raise WATCH.error(what=what, where=_HERE, why=str(error), fix=fix) from None
+        raise WATCH.error(what=what, where=where, why=str(error), fix=fix) from None
     found = deployment.get("AutoRollbackConfiguration", {}).get("Alarms")
     if not found:
         what = f"the endpoint {endpoint!r} has no rollback alarms"
-        raise WATCH.error(what=what, where=_HERE, fix=_NAME_ALARMS)
+        raise WATCH.error(what=what, where=where, fix=_NAME_ALARMS)
     return [each["AlarmName"] for each in found]
 
 
@@ -162,12 +169,12 @@ def _taken_back(run: str, store: Store, *, by: str, undo: str) -> tuple[str, str
     stay = [*back.left, *(each.model for each in back.models if not each.changed)]
     why = f"{some_of(changed)} went back in one write" if changed else "no name went back"
     more = f"; {some_of(stay)} stay: they are new, or have moved since" if stay else ""
-    return why + more, "find the cause, then promote again", ()
+    return why + more, "find the cause, then publish or promote again", ()
 
 
-def _ended(what: str, undo: str) -> Problem:
+def _ended(what: str, undo: str, where: str) -> Problem:
     why, fix = (
         "the promoted names stay as they are",
         f"check the alarms; to take the promotion back, run {undo}",
     )
-    return WATCH.problem(what=what, where=_HERE, why=why, fix=fix)
+    return WATCH.problem(what=what, where=where, why=why, fix=fix)

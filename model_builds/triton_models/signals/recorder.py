@@ -167,8 +167,9 @@ class Recorder:
         """Write the reports that wait, the oldest first, until S3 does not take one."""
         while len(self._pending) > MOST_PENDING:
             minutes = (n for n, (_, each) in enumerate(self._pending) if each.period.seconds == MINUTE_S)
-            _, dropped = self._pending[number := next(minutes, 0)]
-            del self._pending[number]
+            oldest = next(minutes, 0)
+            _, dropped = self._pending[oldest]
+            del self._pending[oldest]
             if dropped.period.seconds == HOUR_S:
                 self._lost += sum(each.requests for each in dropped.counts.values())
         while self._pending:

@@ -242,10 +242,13 @@ def _models(s3: Any) -> dict[str, Any] | None:
 
 
 def _requests(s3: Any, wanted: Mapping[str, Any]) -> list[dict[str, str]] | None:
-    """Return the requests to send, each with the artifact that is asked; None if they cannot be read."""
+    """Return the requests to send; None if the manifest cannot be read."""
     models = _models(s3)
-    if models is None:
-        return None
+    return None if models is None else _addressed(wanted, models)
+
+
+def _addressed(wanted: Mapping[str, Any], models: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the requests to send, each with the artifact that is asked."""
     targets = target_models(models, os.environ["TARGET"])
     found = [{**each, "target": targets.get(each["model"], "")} for each in wanted["requests"]]
     named = {*wanted.get("cold", ()), *(each["model"] for each in wanted["requests"])}
@@ -380,11 +383,14 @@ def _everywhere(event: Mapping[str, Any], context: Any, *, sleep: Callable[[floa
     if not event.get("hot"):
         return
     endpoint, s3 = os.environ["ENDPOINT_NAME"], boto3.client("s3")
-    if unfit := _misfit(_models(s3) or {}, event["hot"]):
+    models = _models(s3)
+    if models is None:
+        return
+    if unfit := _misfit(models, event["hot"]):
         logger.error(unfit)
         return
     runtime = boto3.client("sagemaker-runtime", config=INVOCATION)
-    hot = [each for each in _requests(s3, event) or () if each["model"] in event["hot"]]
+    hot = [each for each in _addressed(event, models) if each["model"] in event["hot"]]
     # A model that refuses its request is not sent many of them: they would count as errors.
     answered = [
         each
