@@ -7,6 +7,7 @@ import zipfile
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import boto3
 import moto
@@ -191,10 +192,15 @@ def test_a_prefix_that_changes_while_it_is_read_is_refused(bucket, monkeypatch):
         client.put_object(Bucket="models", Key="bert-70/late.bin", Body=b"late")
 
     client = boto3.client("s3")
-    monkeypatch.setattr(boto3, "client", lambda service: client)
+    monkeypatch.setattr(boto3, "Session", lambda: SimpleNamespace(client=lambda service: client))
     monkeypatch.setattr(client, "download_file", lambda *given: download(client, *given))
     problem = refused(fetch, S3Weights(url="s3://models/bert-70/"))
     assert (problem.rule, problem.what) == ("weights-changed", "the objects changed while they were read")
+
+
+def test_the_default_session_which_keeps_its_first_credentials_is_not_used(bucket, monkeypatch):
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", SimpleNamespace())
+    assert fetch(at("s3://models/bert-7/")).is_dir()
 
 
 @pytest.mark.parametrize("key", ["a/../../escape"])

@@ -310,7 +310,8 @@ def _named(key: str) -> str:
 def _client() -> S3Client:
     import boto3
 
-    return boto3.client("s3")
+    # A session of its own: boto3's default one keeps its first credentials.
+    return boto3.Session().client("s3")
 
 
 @contextlib.contextmanager

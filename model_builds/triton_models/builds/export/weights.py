@@ -331,7 +331,7 @@ def download(weights: S3Weights, folder: Path) -> Path:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
-    s3 = boto3.client("s3")
+    s3 = boto3.Session().client("s3")  # a session of its own, as the default one keeps its first credentials
     bucket, _, key = _parts(weights.url)
     try:
         before = _listing(weights.url, s3)
