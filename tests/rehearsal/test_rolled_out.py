@@ -63,6 +63,11 @@ class Decided:
     ended: float
     manifest: Manifest
 
+    def gives(self, answer: Answered, target: ArtifactTarget | None) -> bool:
+        """Return whether it gives a request this artifact."""
+        part = part_of(answer.model, answer.key)
+        return self.manifest.models[answer.model].chosen(target, part) == answer.artifact
+
 
 @dataclass
 class Rollouts:
@@ -104,12 +109,10 @@ class Rollouts:
 
     def giving(self, answer: Answered, target: ArtifactTarget | None) -> list[int]:
         """Return the numbers of the decisions which had begun by then, and give a request this artifact."""
-        part = part_of(answer.model, answer.key)
         return [
             number
             for number, each in enumerate(self.decided)
-            if each.began <= answer.ended
-            and each.manifest.models[answer.model].chosen(target, part) == answer.artifact
+            if each.began <= answer.ended and each.gives(answer, target)
         ]
 
     def wrong(self, target: ArtifactTarget | None) -> list[Answered]:
@@ -127,11 +130,9 @@ class Rollouts:
 
     def settled(self, target: ArtifactTarget | None) -> bool:
         """Return whether the last answers to each key of each model are those of the last decision."""
-        last = {(each.model, each.key): each for each in list(self.answered)}
-        newest = len(self.decided) - 1
+        last, newest = {(each.model, each.key): each for each in self.answered}, self.decided[-1]
         return len(last) == len(MODELS) * len(KEYS) and all(
-            newest in self.giving(each, target) and each.began > self.decided[newest].ended
-            for each in last.values()
+            newest.gives(each, target) and each.began > newest.ended for each in last.values()
         )
 
     def ask(self, client: Client, ended: threading.Event, turn: int) -> None:

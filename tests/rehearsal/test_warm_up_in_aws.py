@@ -56,6 +56,14 @@ def synthesised(greeting: str) -> str:
     return template_of(stack)
 
 
+def run_schedule(aws: EmbeddedAws) -> None:
+    """Run what the rule for hot models starts every five minutes."""
+    rules = aws.client("events").list_rules()["Rules"]
+    [rule] = [each for each in rules if each.get("ScheduleExpression") == "rate(5 minutes)"]
+    [target] = aws.client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
+    aws.client("lambda").invoke(FunctionName=target["Arn"], Payload=target["Input"])
+
+
 def deploy(aws: EmbeddedAws, greeting: str, *, verb: str) -> str:
     template = json.loads(synthesised(greeting))
     return settle(aws, template.pop("Resources"), verb=verb, **template)
@@ -92,8 +100,18 @@ def test_a_minimal_model_is_loaded_on_a_new_endpoint_before_the_alias_moves(
         [made] = deliver(["risk"], delivery, s3=aws.client("s3")).results
         assert deploy_stack(aws, new.inference, "update").startswith("UPDATE_COMPLETE")
 
-        instances = hosting.instances("TritonFleet-g5-2xlarge-26-04")
-        assert [each.loaded for each in instances] == [[made.artifact]] * int(settings.get("min_capacity", 1))
+        def loaded() -> list[list[str]]:
+            return [each.loaded for each in hosting.instances("TritonFleet-g5-2xlarge-26-04")]
+
+        def everywhere() -> bool:
+            found = loaded() == [[made.artifact]] * 2
+            if not found:  # a busy machine may send a quick model too few requests at a moment
+                run_schedule(aws)
+            return found
+
+        assert [made.artifact] in loaded()
+        if settings:
+            until(everywhere)
 
 
 HOT = ("first", "second")
@@ -204,13 +222,6 @@ class HotFleet:
             sorted(each.loaded) == sorted(self.targets) for each in instances
         )
 
-    def run_schedule(self) -> None:
-        """Run what the rule for hot models starts every five minutes."""
-        rules = self.aws.client("events").list_rules()["Rules"]
-        [rule] = [each for each in rules if each.get("ScheduleExpression") == "rate(5 minutes)"]
-        [target] = self.aws.client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
-        self.aws.client("lambda").invoke(FunctionName=target["Arn"], Payload=target["Input"])
-
 
 @contextmanager
 def hot_fleet(aws: EmbeddedAws, *, instances: int) -> Iterator[HotFleet]:
@@ -237,7 +248,7 @@ def test_hot_models_are_on_a_new_instance_before_a_crowd_is_sent_there(aws: Embe
 
 def test_a_replaced_instance_gets_the_hot_models_and_no_request_waits_for_them(aws: EmbeddedAws) -> None:
     with hot_fleet(aws, instances=2) as fleet:
-        fleet.run_schedule()
+        run_schedule(aws)
         assert fleet.everywhere(2)
         first, second = fleet.hosting.instances("hot")
         began = time.monotonic()
@@ -246,7 +257,7 @@ def test_a_replaced_instance_gets_the_hot_models_and_no_request_waits_for_them(a
         until(lambda: len(fleet.hosting.instances("hot")) == 2)
         fleet.ask(fleet.targets[0])
         assert fleet.hosting.instances("hot")[1].loaded == []
-        fleet.run_schedule()
+        run_schedule(aws)
         assert fleet.everywhere(2)
         fleet.crowd()
         assert first in fleet.hosting.instances("hot")

@@ -127,9 +127,9 @@ def logged(aws: EmbeddedAws, words: str) -> int:
 
 
 def until(reached: Callable[[], bool]) -> None:
-    """Wait until the condition holds; fail after half a minute."""
+    """Wait until the condition holds; fail after two minutes."""
     moment = threading.Event()
-    for _ in range(600):
+    for _ in range(2400):
         if reached():
             return
         moment.wait(0.05)

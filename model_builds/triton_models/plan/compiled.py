@@ -204,14 +204,6 @@ def _forget(slot: int, now: float, pair: Array, progress: Array, ring: Array) ->
 
 
 @_part
-def _forget_all(model: int, among: Array, now: float, pair: Array, progress: Array, ring: Array) -> None:
-    """Forget the answered requests of all instances that have requests for a model."""
-    for place in range(len(among)):
-        if pair[among[place], model, USERS] > 0:
-            _forget(among[place], now, pair, progress, ring)
-
-
-@_part
 def _take_out(pair: Array, slot: int, model: int, newer: int, older: int) -> None:
     after, before = _index(pair[slot, model, newer]), _index(pair[slot, model, older])
     pair[slot, before, newer], pair[slot, after, older] = after, before
@@ -575,10 +567,14 @@ def _instance_for(
     many: int,
 ) -> int:
     """Return the choice of `policy.choose`: without many requests, one of the few that have the model."""
-    slot, having = among[0], copies[model, 1 : 1 + copies[model, 0]]
-    if len(having) > 0:
-        _forget_all(model, having, now, pair, progress, ring)
-        slot = _choose(having, pair[:, model, USERS], numbers[MODELS], many)
+    having = copies[model, 1 : 1 + copies[model, 0]]
+    for place in range(len(having)):
+        each = _index(having[place])
+        if pair[each, model, USERS] > 0:
+            _forget(each, now, pair, progress, ring)
+        if many and pair[each, model, USERS] == 0:  # the least busy one, before others like it
+            return each
+    slot = _choose(having, pair[:, model, USERS], numbers[MODELS], many) if len(having) > 0 else among[0]
     if len(having) == 0 or pair[slot, model, USERS] >= many:
         for each in having:
             requests[each] = pair[each, model, USERS]
