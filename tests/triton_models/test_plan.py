@@ -511,7 +511,7 @@ def test_a_page_shows_all_fleets_and_the_cheapest_one_over_time(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "tenants.yaml").write_text(TENANTS)
-    given = ["--models", "60x400MB", "--scenario", str(tmp_path / "tenants.yaml"), "--waiting", "5%"]
+    given = ["--models", "60\u00d7400MB", "--scenario", str(tmp_path / "tenants.yaml"), "--waiting", "5%"]
     types = ["--types", "ml.g5.xlarge", "ml.g4dn.xlarge", "--report", str(tmp_path / "plan.html")]
     assert cli.main(["plan", *given, *types, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

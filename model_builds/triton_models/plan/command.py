@@ -29,7 +29,7 @@ from triton_models.repository.stored_manifest import read as read_manifest
 ARGUMENTS = Check(id="plan-arguments", source=FROM_ARGUMENTS)
 
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_ALIKE = re.compile(r"(\d[\d,]{0,11}) ?x ?(\d{1,12}(?:\.\d{1,6})?) ?([KMG]i?B)", re.ASCII)
+_ALIKE = re.compile(r"(\d[\d,]{0,11}) ?[x\u00d7] ?(\d{1,12}(?:\.\d{1,6})?) ?([KMG]i?B)", re.ASCII)
 _MOST_MODELS = 20_000
 
 # The length of random requests, unless one is given: as many as say enough, but an hour, and a day at most.
