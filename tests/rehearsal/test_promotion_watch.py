@@ -264,7 +264,7 @@ def test_alarms_that_cannot_be_read_at_the_end_are_an_error_and_the_names_stay(
         stages.promote(watch=stages.watch(cloudwatch=through(aws, proxy.url, "cloudwatch")))
 
     assert stages.current() == PROMOTED
-    assert problems[0].why == "the promoted names stay as they are"
+    assert problems[0].why == "the names stay as they are"
     _take_back(problems[0].fix, stages)
 
 
@@ -297,7 +297,7 @@ def test_an_interrupt_says_that_the_names_stay_and_how_they_go_back(
 
     error = capsys.readouterr().err
     assert "the watch was interrupted" in error
-    assert "the promoted names stay as they are" in error
+    assert "the names stay as they are" in error
     assert stages.current() == PROMOTED
     _take_back(error, stages)
 

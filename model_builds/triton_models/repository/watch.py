@@ -36,7 +36,7 @@ _NAME_ALARMS = "name the alarms with --alarms, or with --endpoint an endpoint th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """The watch over a promotion.
+    """The watch over a promotion, or over a run of a build.
 
     Attributes:
         alarms: The names of metric alarms and composite alarms.
@@ -173,8 +173,5 @@ def _taken_back(run: str, store: Store, *, by: str, undo: str) -> tuple[str, str
 
 
 def _ended(what: str, undo: str, where: str) -> Problem:
-    why, fix = (
-        "the promoted names stay as they are",
-        f"check the alarms; to take the promotion back, run {undo}",
-    )
-    return WATCH.problem(what=what, where=where, why=why, fix=fix)
+    fix = f"check the alarms; to take them back, run {undo}"
+    return WATCH.problem(what=what, where=where, why="the names stay as they are", fix=fix)
