@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import threading
 import time
@@ -41,7 +42,8 @@ AGE_S = 0.5
 """After this age the client reads the manifest again, besides its requests."""
 
 LATE_S = 2.0 if int(os.environ.get("FLEET_SCALE", "0")) else 20.0
-"""The longest time from a publication to its first answer: two seconds need a machine without other work."""
+"""The longest time from a decision to its first answer, and to the last one of before it: two seconds need a
+machine without other work."""
 
 aws = aws_fixture(scope="module")
 
@@ -108,11 +110,12 @@ class Rollouts:
         self.decided.append(Decided(began=began, ended=ended, manifest=manifest))
 
     def giving(self, answer: Answered, target: ArtifactTarget | None) -> list[int]:
-        """Return the numbers of the decisions which had begun by then, and give a request this artifact."""
+        """Return the numbers of the decisions in force which give a request this artifact."""
+        replaced = [*(each.ended for each in self.decided[1:]), math.inf]
         return [
             number
-            for number, each in enumerate(self.decided)
-            if each.began <= answer.ended and each.gives(answer, target)
+            for number, (each, over) in enumerate(zip(self.decided, replaced, strict=True))
+            if each.began <= answer.ended and answer.began <= over + LATE_S and each.gives(answer, target)
         ]
 
     def wrong(self, target: ArtifactTarget | None) -> list[Answered]:

@@ -110,6 +110,7 @@ def test_a_minimal_model_is_loaded_on_a_new_endpoint_before_the_alias_moves(
             return found
 
         assert [made.artifact] in loaded()
+        assert len(loaded()) == int(settings.get("min_capacity", 1))
         if settings:
             until(everywhere)
 
