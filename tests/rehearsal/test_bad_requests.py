@@ -16,7 +16,7 @@ from tests.rehearsal.test_hosting import Endpoint
 from triton_models.client import encode
 from triton_rehearsal.hosting.service import Hosting
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 LONG = int(os.environ.get("FLEET_SCALE", "0")) > 0
 BINARY = "application/vnd.sagemaker-triton.binary+json;json-header-size="
 

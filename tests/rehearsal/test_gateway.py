@@ -13,7 +13,7 @@ import pytest
 from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_rehearsal.hosting.runtime_api import Gateway, Reply, Request
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 PATH = "/endpoints/search/invocations"
 CLOSE = "Connection: close\r\n"
 

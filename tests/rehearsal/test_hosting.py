@@ -19,9 +19,6 @@ from triton_models.client import Client, encode
 from triton_models.repository.manifest import Manifest, Publication
 from triton_rehearsal.hosting.service import Hosting
 
-LIMIT_S = 20.0
-
-
 # Models that do something when they are loaded. Their parameters are inserted into their source.
 LOADING = """
 import triton_python_backend_utils as pb_utils

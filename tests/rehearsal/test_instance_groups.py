@@ -27,7 +27,6 @@ from triton_rehearsal.hosting.instance_group import choose
 from triton_rehearsal.hosting.metrics import Download, Ended, Load, Started, Unload
 from triton_rehearsal.hosting.service import Hosting
 
-LIMIT_S = 20.0
 LONG = int(os.environ.get("FLEET_SCALE", "0")) > 0
 
 

@@ -268,8 +268,8 @@ def simulated(
     return waited / asked_, log[:, 1] - log[:, 0] + overhead_s
 
 
-OFTEN = ("all fit", "tenants come and go", "an instance is lost")
-"""Those that run without FLEET_SCALE=1, which takes twenty minutes."""
+OFTEN = ("all fit", "tenants come and go")
+"""Those that run without FLEET_SCALE=1, which takes twenty minutes, and that other work hardly changes."""
 
 
 @pytest.mark.parametrize("name", [each for each in SCENARIOS if LONG or each in OFTEN])

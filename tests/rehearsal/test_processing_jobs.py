@@ -108,7 +108,7 @@ def test_a_job_that_is_stopped_late_or_outlived_by_the_rehearsal_ends_with_every
 ) -> None:
     mark, sagemaker = tmp_path / how, aws.client("sagemaker")
     hang = f"setsid sleep 60 > /dev/null & echo $! > {mark}.new; mv {mark}.new {mark}; sleep 60"
-    limit = {"StoppingCondition": {"MaxRuntimeInSeconds": 1}} if how == "late" else {}
+    limit = {"StoppingCondition": {"MaxRuntimeInSeconds": 5}} if how == "late" else {}
     with aws.run_jobs(partial(run_job, aws)):
         sagemaker.create_processing_job(**_request(source, hang), ProcessingJobName=how, **limit)
         until(mark.exists)

@@ -63,12 +63,12 @@ def test_a_log_shows_what_is_running_and_repeats_no_event() -> None:
     with reporter(log, every_s=0.001).step("Build the models") as step:
         step.enter("minilm: build")
         step.say("exporting")
-        assert log.seen.wait(10)
+        assert log.seen.wait(60)
         log.awaited = "Build the models"
         step.enter("minilm: published")
         for _ in range(3):
             log.seen.clear()
-            assert log.seen.wait(10)
+            assert log.seen.wait(60)
 
     assert log.getvalue().count("minilm: published") == 1
 

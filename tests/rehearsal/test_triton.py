@@ -22,7 +22,7 @@ from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.runtime import find_runtime
 from triton_rehearsal.triton.server import TritonServer
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 def load_identity(server, folder):

@@ -27,7 +27,7 @@ from triton_models.client import AsyncClient, Client, Clock
 from triton_models.repository.manifest import Manifest, Publication
 
 # A test that waits for real gives a hang this long, in seconds.
-SHORT_S = 0.4
+SHORT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -421,6 +421,14 @@ def test_traffic_with_a_peak_is_cheaper_with_scaling() -> None:
     assert best.fleet.least < best.most_instances
 
 
+def test_the_minute_in_which_the_warm_up_ends_has_all_of_its_requests() -> None:
+    traffic = Steady(rate=5, seconds=4000, models=10, popularity=1.0)
+    planner = Planner(alike(10, size=100e6, backend="pytorch"), traffic, Limits())
+    found = planner.simulate(Fleet(offer=offer("ml.g5.xlarge"), least=1, most=1))
+    assert sum(each.asked for each in found.minutes) == traffic.count
+    assert all(240 < each.asked < 360 for each in found.minutes[:-1])
+
+
 def test_pinned_models_do_not_wait_and_leave_less_room() -> None:
     models = alike(40, size=500e6, backend="pytorch")
     planner = Planner(models, Steady(rate=5, seconds=4000, models=40, popularity=1.0), Limits())

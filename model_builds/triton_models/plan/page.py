@@ -94,7 +94,7 @@ def _curve(plan: Plan) -> Iterator[str]:
 
 def _timeline(best: Outcome) -> Iterator[str]:
     """Yield the plots of the cheapest fleet over time."""
-    minutes = best.minutes
+    minutes = best.minutes[:-1]  # the requests end within the last one
     if not minutes:
         return
     width = math.ceil(len(minutes) / _POINTS)

@@ -199,7 +199,7 @@ class Simulation:
 
     def forget_counts(self) -> None:
         """Count from now on, but for the instances and their time."""
-        self._asked = 0
+        self._asked -= int(self.arrays.found.sum(axis=1)[0])  # those of this minute count in it
         self.arrays.number[[LOADED_MODELS, UNLOADED_MODELS]] = 0
         self.arrays.found[:] = 0
         self.arrays.times[:] = 0
