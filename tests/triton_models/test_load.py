@@ -178,6 +178,22 @@ def test_a_stall_is_seen_by_all_who_would_have_come_in_it(
     assert found["errors"] == {}
 
 
+def test_times_count_from_the_intended_moments() -> None:
+    at, number = np.arange(1000.0), np.arange(1000)
+    schedule = Schedule(at=at, model=np.zeros(1000, np.int32), models=("m",))
+    run = Run(
+        schedule=schedule,
+        sent=at + 0.004,
+        done=at + 0.004 + number / 1000,
+        kind=np.zeros(1000, np.int32),
+        kinds=(),
+        cpu=np.zeros(1),
+    )
+    warm = loaded(run, target="simulated", seed=None).warm
+    assert warm is not None
+    assert (warm.p50, warm.p99, warm.largest) == pytest.approx((0.503, 0.993, 1.003))
+
+
 def test_errors_are_counted_by_their_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     behavior = Behavior(fails=((0.5, 1.0),), drops=((1.0, 1.5),), stalls=((2.0, 60.0),))
     with serving(behavior, tmp_path) as server:
