@@ -173,7 +173,8 @@ def test_a_stall_is_seen_by_all_who_would_have_come_in_it(
     with serving(Behavior(stalls=((0.5, 1.5),), busy_s=0.01), tmp_path) as server:
         found = load(capsys, server, "--rate", "200/s", "--for", "2.5s")
     # The server's times lack those of the way, which are long on a busy machine.
-    assert 0.98 * p99(server) <= found["warm"]["p99"] < 10.0
+    late = found["generator"]["slip_p99"]
+    assert 0.98 * p99(server) <= found["warm"]["p99"] <= p99(server) + late + 0.5
     assert found["warm"]["p90"] > 0.5
     assert found["errors"] == {}
 
@@ -198,7 +199,8 @@ def test_errors_are_counted_by_their_kind(tmp_path: Path, capsys: pytest.Capture
     behavior = Behavior(fails=((0.5, 1.0),), drops=((1.0, 1.5),), stalls=((2.0, 60.0),))
     with serving(behavior, tmp_path) as server:
         found = load(capsys, server, "--rate", "100/s", "--for", "2.5s", "--deadline", "1")
-    sent = {status: sum(each[2] == status for each in server.record) for status in ("503", "0")}
+    sent = {status: sum(each[2] == status for each in server.record) for status in ("200", "503", "0")}
+    assert found["first"]["count"] + found["warm"]["count"] == sent["200"]
     assert found["errors"]["status 503"] == sent["503"] > 10
     assert found["errors"]["no-answer"] == sent["0"] > 10
     assert found["errors"]["deadline"] > 10

@@ -94,12 +94,12 @@ def _curve(plan: Plan) -> Iterator[str]:
 
 def _timeline(best: Outcome) -> Iterator[str]:
     """Yield the plots of the cheapest fleet over time."""
-    minutes = best.minutes[:-1]  # the requests end within the last one
+    minutes = best.minutes[:-1]  # the requests can end within the last one
     if not minutes:
         return
     width = math.ceil(len(minutes) / _POINTS)
-    waited = np.diff([0, *(each.waited for each in minutes)]).clip(0)  # it begins again after the warm-up
     asked = np.array([each.asked for each in minutes])
+    waited = np.array([each.waited for each in minutes]).clip(0)
     instances = np.array([each.instances for each in minutes])
     edges = np.arange(0, len(minutes), width)
     of = np.add.reduceat(asked, edges)

@@ -141,7 +141,6 @@ class Minute:
 
     asked: int
     waited: int
-    loads: int
     instances: int
     shares: tuple[float, ...]
 
@@ -166,7 +165,8 @@ class Simulation:
         self._homeless: deque[tuple[int, float]] = deque()
         self._desired = self._counted = endpoint.instances
         self._paid = self._busy_s = 0.0
-        self._asked = self._started = 0
+        self._started = 0
+        self._before = np.zeros(2, np.int64)  # the minute: requests that were asked, and that waited
         self._changed, self._out_until, self._in_until = 0.0, -math.inf, -math.inf
         for _ in range(endpoint.instances):
             self._start(0.0, loaded=True)
@@ -199,7 +199,7 @@ class Simulation:
 
     def forget_counts(self) -> None:
         """Count from now on, but for the instances and their time."""
-        self._asked -= int(self.arrays.found.sum(axis=1)[0])  # those of this minute count in it
+        self._before -= self.arrays.found.sum(axis=1)  # the minute keeps those that it has
         self.arrays.number[[LOADED_MODELS, UNLOADED_MODELS]] = 0
         self.arrays.found[:] = 0
         self.arrays.times[:] = 0
@@ -345,23 +345,18 @@ class Simulation:
 
     def _end_minute(self, now: float) -> None:
         a, endpoint, serving = self.arrays, self._endpoint, max(1, len(self._serving))
-        asked, waited = a.found.sum(axis=1).tolist()
+        counted = a.found.sum(axis=1)
+        asked, waited = (counted - self._before).tolist()
         busy_s = float((a.gpu[..., ASSIGNED] - np.maximum(0.0, a.gpu[..., UNTIL] - now)).sum())
-        of_minute, spent_s = asked - self._asked, busy_s - self._busy_s
-        self._asked, self._busy_s = asked, busy_s
+        spent_s = busy_s - self._busy_s
+        self._before, self._busy_s = counted, busy_s
         shares, policy_of = list[float](), endpoint.tracking
         if policy_of.requests is not None:
-            shares.append(of_minute / serving / policy_of.requests if of_minute else math.nan)
+            shares.append(asked / serving / policy_of.requests if asked else math.nan)
         if policy_of.busy is not None:
             shares.append(max(0.0, spent_s) / (MINUTE_S * serving * endpoint.gpus) / policy_of.busy)
         self.minutes.append(
-            Minute(
-                asked=of_minute,
-                waited=waited,
-                loads=self.loads,
-                instances=len(self._serving),
-                shares=tuple(shares),
-            )
+            Minute(asked=asked, waited=waited, instances=len(self._serving), shares=tuple(shares))
         )
         if shares and self._changed <= now:
             self._scale(now)
