@@ -81,6 +81,16 @@ def tensor(name: str, data_type: str, dims: Sequence[int]) -> Tensor:
     return Tensor(name, full, tuple(dims))
 
 
+def as_json(config: ModelConfig) -> dict[str, Any]:
+    """Return a configuration as Triton passes it to Python models: all fields, enumerations as strings."""
+    from google.protobuf.json_format import MessageToDict
+
+    document: dict[str, Any] = MessageToDict(
+        config, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return document
+
+
 def step(model_name: str, *, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> EnsembleStep:
     """Return one composing model of an ensemble, with the ensemble's tensor by the model's own name."""
     return EnsembleStep(model_name=model_name, inputs=dict(inputs), outputs=dict(outputs))

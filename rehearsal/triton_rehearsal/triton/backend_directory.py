@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from triton_models.artifact import forest_head
+from triton_models.check import backend_rules
 from triton_models.declare.requires import missing
 from triton_models.deliver.verify.server import ENVIRONMENT_NOT_LOADED
 from triton_rehearsal.triton.runtime import Runtime
@@ -82,7 +83,7 @@ def make_backends(
         if of_image is not None and backend.name not in of_image:
             continue
         backend.mkdir()
-        for path in (model, *shared):
+        for path in (model, *shared, Path(backend_rules.__file__).parent):
             (backend / path.name).symlink_to(path)
     for name, package in _PACKAGES.items():
         found = None if missing([package]) else importlib.util.find_spec(package)
