@@ -21,6 +21,7 @@ from triton_models.artifact.layout import (
     REQUEST,
     TOLERANCE,
 )
+from triton_models.artifact.compared import COMPARED
 from triton_models.artifact.networks import AOTI_FILE, AOTI_PLATFORM
 from triton_models.artifact.pbtxt import (
     CONFIG_FILE,
@@ -236,6 +237,7 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
         signature[MAX_BATCH_SIZE] = config.max_batch_size
     added = sorted(declaration.custom_image_adds)
     allowed = declaration.allowed_of(job.precisions)
+    compared = {name: comparison.as_dict() for name, comparison in sorted(job.compared.items())}
     return {
         "model": declaration.name,
         "description": declaration.description,
@@ -247,6 +249,7 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
         "sources": dict(sorted(job.sources.items())),
         **signature,
         **({"networks": dict(sorted(job.networks.items()))} if job.networks else {}),
+        **({COMPARED: compared} if compared else {}),
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),
         **({CUSTOM_IMAGE_ADDS: added} if added else {}),

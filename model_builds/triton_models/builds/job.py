@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triton_models.artifact.compared import Compared
 from triton_models.artifact.networks import read_onnx_file
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.builds.tensorrt.compiler import PLAN_PLUGIN, Compiler
@@ -48,6 +49,7 @@ class Job:
         check_tolerance: Raises a FleetError if the declaration has no tolerance for a precision.
         networks: What one row and a large batch of each network cost, as in `NetworkCost`, for build.json;
             or why that is unknown.
+        compared: What was compared with its source, by model, for build.json.
         left_out: The parts an endpoint needs but a portable build lacks, such as "the plan of encoder". They
             are recorded in build.json, and prevent publication for an endpoint.
     """
@@ -63,6 +65,7 @@ class Job:
     precisions: list[Precision] = field(default_factory=list)
     check_tolerance: Callable[[Sequence[Precision]], None] = field(default=lambda precisions: None)
     networks: dict[str, Any] = field(default_factory=dict)
+    compared: dict[str, Compared] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     @property

@@ -1,0 +1,71 @@
+"""What a build compared between a model and its source, as recorded in build.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from triton_models.facts.tensorrt import Precision
+
+COMPARED = "compared"
+"""The key in build.json: a mapping from the name of a model to its `Compared`. A model that is not there was
+not compared with anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """The values for which a declaration promises something, and why no others come."""
+
+    low: float
+    high: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A finished model that answered as its source does.
+
+    It has no measured differences: they depend on the CPU, and equal sources must give equal bytes.
+
+    Attributes:
+        examples: The examples of the declaration that were compared.
+        drawn: The rows that the build drew by itself.
+        allowed: The largest difference allowed.
+        ranges: The inputs whose range the declaration narrows.
+    """
+
+    examples: int
+    drawn: int
+    allowed: float
+    precision: Precision
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON-ready data for build.json."""
+        ranges = {
+            name: {"between": [span.low, span.high], "why": span.why}
+            for name, span in sorted(self.ranges.items())
+        }
+        return {
+            "examples": self.examples,
+            "drawn": self.drawn,
+            "allowed": self.allowed,
+            "precision": self.precision,
+            **({"ranges": ranges} if ranges else {}),
+        }
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Compared:
+        """Read what `as_dict` returned."""
+        ranges = {
+            name: Range(low=span["between"][0], high=span["between"][1], why=span["why"])
+            for name, span in document.get("ranges", {}).items()
+        }
+        known = {name: document[name] for name in ("examples", "drawn", "allowed", "precision")}
+        return cls(**known, ranges=ranges)
+
+
+def compared_models(record: Mapping[str, Any]) -> Mapping[str, Compared]:
+    """Return what the record of a build says of each of its models."""
+    return {name: Compared.of(document) for name, document in record.get(COMPARED, {}).items()}
