@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from triton_models.artifact.compared import COMPARED
 from triton_models.artifact.layout import (
     ANSWER,
     AUTO_COMPLETE,
@@ -21,7 +22,6 @@ from triton_models.artifact.layout import (
     REQUEST,
     TOLERANCE,
 )
-from triton_models.artifact.compared import COMPARED
 from triton_models.artifact.networks import AOTI_FILE, AOTI_PLATFORM
 from triton_models.artifact.pbtxt import (
     CONFIG_FILE,
