@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
 from triton_models.repository.stored_manifest import read_manifest
 
-EARLIER = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+# Commands compare it with the clock: `fleet prune` keeps what was current within the last seven days.
+EARLIER = datetime.now(timezone.utc).replace(microsecond=0) - timedelta(hours=2)
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -29,7 +29,6 @@ from triton_models.repository.prune import OLDER_THAN, Pruned, prune
 from triton_models.repository.publish import Published, publish
 from triton_models.repository.rollback import rollback
 
-NOON = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 ROLE = "arn:aws:iam::123456789012:role/serving"
 
 
