@@ -14,6 +14,7 @@ import onnx
 import pytest
 from small_onnx import network_of
 
+from triton_models.builds.adopted import recorded_examples, recorded_reference
 from triton_models.builds.build import build
 from triton_models.cli.main import main
 from triton_models.deliver.steps import check_built
@@ -289,6 +290,58 @@ def test_recorded_answers_are_the_reference(
     assert fleet("adopt", source, "--name", "net", "--requests", requests, "--models", tmp_path)[0] == 0
     ended, said, _ = verify(fleet, tmp_path, "net")
     assert (ended, shown in said) == (status, True)
+
+
+def record(path: Path, *pairs: tuple[str, str]) -> Path:
+    """Write a request and an answer of one row for each pair of JSON values, in another order of members."""
+    line = '{{"outputs": [{{"data": {answer}, "shape": [1, 2], "datatype": "FP32", "name": "Y"}}], '
+    line += '"inputs": [{{"shape": [1, 2], "name": "X", "datatype": "FP32", "data": {request}}}]}}\n'
+    path.write_text("".join(line.format(request=request, answer=answer) for request, answer in pairs))
+    return path
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("[NaN, 2]", "[NaN, -2]")],
+        [("[1, 2]", "[-1, -2]"), ("[NaN, 2]", "[NaN, -2]")],
+        [("[Infinity, -Infinity]", "[-Infinity, Infinity]")],
+        [("[1e999, 2]", "[-1e999, -2]")],
+        [("[0.0, 1]", "[-0.0, -1]"), ("[-0.0, 1]", "[0.0, -1]")],
+        [("[1e-45, 2]", "[-1e-45, -2]")],
+    ],
+)
+def test_recorded_requests_have_their_recorded_answers_whatever_their_values(
+    pairs: list[tuple[str, str]], tmp_path: Path, fleet: Cli
+) -> None:
+    requests, source = record(tmp_path / "requests", *pairs), directory(tmp_path / "source")
+    assert fleet("adopt", source, "--name", "net", "--requests", requests, "--models", tmp_path)[0] == 0
+    ended, said, _ = verify(fleet, tmp_path, "net")
+    assert (ended, said.count("largest difference 0.0e+00 in Y")) == (0, 1), said
+
+
+def test_of_requests_that_differ_in_the_sign_of_zero_each_has_its_own_answer(tmp_path: Path) -> None:
+    path = record(tmp_path / "requests", ("[0.0, 1]", "[5, 5]"), ("[-0.0, 1]", "[6, 6]"))
+    answers = [recorded_reference(path)(each.inputs)["Y"][0, 0] for each in recorded_examples(path)()]
+    assert answers == [5.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer", "said"),
+    [
+        ("[null, 2]", "[1, 2]", "line 1 is not a recorded request: 'X' has null among its values"),
+        ("[1, 2]", "[1, null]", "line 1 is not a recorded request: 'Y' has null among its values"),
+        ("[[null, 2]]", "[1, 2]", "line 1 is not a recorded request: 'X' has null among its values"),
+        ("[NaN, 2]", "[NaN, NaN]", "line 1 is not a recorded request: every value of its answer is NaN"),
+    ],
+)
+def test_a_recorded_value_that_proves_nothing_is_refused(
+    request_: str, answer: str, said: str, tmp_path: Path, fleet: Cli
+) -> None:
+    requests, source = record(tmp_path / "requests", (request_, answer)), directory(tmp_path / "source")
+    options = ("--name", "net", "--requests", requests, "--models", tmp_path)
+    status, _, problem = fleet("adopt", source, *options)
+    assert (status, said in problem, "[recorded-request]" in problem) == (1, True, True), problem
 
 
 def without_ensemble(source: Path) -> None:

@@ -293,6 +293,20 @@ def test_values_that_differ_look_different(served, expected):
     assert difference(equal, equal, tolerance=0).largest == 0
 
 
+@pytest.mark.parametrize(
+    ("served", "expected", "outside"),
+    [
+        ([1.0, np.nan], [1.0, np.nan], 0),
+        ([1.0, np.nan], [2.0, np.nan], 1),
+        ([np.nan, 1.0], [1.0, np.nan], 2),
+        ([1.0, 2.0], [1.0, np.nan], 1),
+        ([np.nan, np.nan], [np.nan, np.nan], 2),
+    ],
+)
+def test_nan_equals_nan_unless_nothing_else_is_compared(served, expected, outside):
+    assert difference(np.array(served), np.array(expected), tolerance=0.1).outside == outside
+
+
 def test_a_corrupt_file_is_refused_with_tritons_reason_and_log(declarations, twice, server):
     (twice / "twice_sum" / "1" / "model.onnx").write_bytes(b"no network")
     with pytest.raises(FleetError, match="the Triton server does not load it") as caught:

@@ -33,8 +33,8 @@ def _same(one: Array, other: Array, tolerance: float) -> bool:
 def largest_difference(served: Array, expected: Array) -> float:
     """Return the largest absolute difference; infinity if it cannot be measured.
 
-    Different shapes, an empty result and NaN exceed any tolerance, because a server that answers 200 with an
-    empty result must not pass.
+    Different shapes, an empty result and one of only NaN exceed any tolerance, because a server that answers
+    200 with such a result must not pass.
     """
     if served.shape != expected.shape or not served.size:
         return NEVER
@@ -42,7 +42,10 @@ def largest_difference(served: Array, expected: Array) -> float:
 
 
 def gaps_of(served: Array, expected: Array) -> Array:
-    """Return the absolute difference of each component of two tensors of one shape."""
+    """Return the absolute difference of each component of two tensors of one shape.
+
+    NaN does not differ from NaN, unless all components are NaN: then nothing is compared.
+    """
     import numpy as np
 
     if is_text(served) or is_text(expected):
@@ -54,6 +57,9 @@ def gaps_of(served: Array, expected: Array) -> Array:
     with np.errstate(invalid="ignore"):  # infinity minus infinity
         gaps = np.abs(wide - other)
     gaps[wide == other] = 0.0
+    both = np.isnan(wide) & np.isnan(other)
+    if not both.all():
+        gaps[both] = 0.0
     gaps[np.isnan(gaps)] = NEVER
     if served.dtype.kind in "iu" and expected.dtype.kind in "iu":
         gaps[(served != expected) & (gaps == 0)] = 1.0  # integers beyond 2**53, which a float64 rounds

@@ -175,13 +175,26 @@ def _recorded(path: Path) -> list[Example]:
 
 
 def _answered(path: Path, inputs: Tensors) -> Tensors:
+    wanted = _exactly(inputs)
+    for request, answer in _records(path):
+        if _exactly(request) == wanted:
+            return answer
+    raise _unusable(
+        path,
+        "there is no recorded answer to this request",
+        fix="give the recorded requests as the only examples: examples=recorded_examples(REQUESTS)",
+    )
+
+
+def _exactly(tensors: Tensors) -> dict[str, tuple[str, tuple[int, ...], object]]:
+    """Return tensors in a form that is equal for the same bits: NaN equals itself, and -0.0 is not 0.0."""
     import numpy as np
 
-    for asked, answer in _records(path):
-        if asked.keys() == inputs.keys() and all(np.array_equal(asked[name], inputs[name]) for name in asked):
-            return answer
-    msg = f"{path.name} has no answer to this request"
-    raise KeyError(msg)
+    arrays = {name: np.asarray(tensor) for name, tensor in tensors.items()}
+    return {
+        name: (array.dtype.str, array.shape, array.tolist() if array.dtype.hasobject else array.tobytes())
+        for name, array in arrays.items()
+    }
 
 
 @functools.cache
@@ -191,6 +204,8 @@ def _records(path: Path) -> tuple[tuple[Tensors, Tensors], ...]:
 
 
 def _parsed(path: Path) -> Iterator[tuple[Tensors, Tensors]]:
+    import numpy as np
+
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -204,8 +219,12 @@ def _parsed(path: Path) -> Iterator[tuple[Tensors, Tensors]]:
         if line.strip():
             try:
                 record = parsed(line)
-                yield _tensors(record["inputs"]), _tensors(record["outputs"])
-            except (ValueError, KeyError, TypeError, FleetError) as error:
+                inputs, outputs = _tensors(record["inputs"]), _tensors(record["outputs"])
+                for name, answer in outputs.items():
+                    if answer.dtype.kind == "f" and answer.size and np.isnan(answer).all():
+                        raise ValueError(f"every value of its answer is NaN in {name!r}")
+                yield inputs, outputs
+            except (ValueError, KeyError, TypeError, RecursionError, FleetError) as error:
                 said = error.problems[0].what if isinstance(error, FleetError) else f"{error}"
                 fix = 'record {"inputs": [...], "outputs": [...]}, the bodies of a request and its answer'
                 raise _unusable(path, f"line {number} is not a recorded request: {said}", fix=fix) from error
@@ -216,4 +235,11 @@ def _unusable(path: Path, what: str, *, fix: str) -> FleetError:
 
 
 def _tensors(listed: Any) -> Tensors:
+    for tensor in listed:
+        if _has_null(tensor["data"]):  # which NumPy reads as NaN, and JavaScript writes for infinity too
+            raise ValueError(f"{tensor['name']!r} has null among its values")
     return decode(json.dumps({"outputs": listed}).encode(), _JSON, where="a recorded request")
+
+
+def _has_null(data: Any) -> bool:
+    return any(map(_has_null, data)) if isinstance(data, list) else data is None

@@ -52,8 +52,8 @@ class Difference:
 def difference(served: Array, expected: Array, *, tolerance: float) -> Difference:
     """Compare two tensors of one shape, with at least one component.
 
-    Equal values do not differ, including infinite ones. NaN does not equal any value, not even NaN, because a
-    reference that contains it proves nothing.
+    Equal values do not differ, including infinite ones and NaN. A reference of only NaN proves nothing, and
+    differs from any answer.
     """
     import numpy as np
 
