@@ -19,6 +19,7 @@ from triton_models.builds.build import build
 from triton_models.cli.main import main
 from triton_models.deliver.steps import check_built
 from triton_models.spec import load_build
+from triton_rehearsal.rehearse.predictions import predict
 
 CONFIG = """\
 platform: "onnxruntime_onnx"
@@ -290,6 +291,32 @@ def test_recorded_answers_are_the_reference(
     assert fleet("adopt", source, "--name", "net", "--requests", requests, "--models", tmp_path)[0] == 0
     ended, said, _ = verify(fleet, tmp_path, "net")
     assert (ended, shown in said) == (status, True)
+
+
+def test_without_examples_a_rehearsal_asks_for_requests_and_adopting_with_them_is_the_fix(
+    tmp_path: Path, fleet: Cli
+) -> None:
+    source, options = tmp_path / "source", ("--name", "net", "--models", tmp_path / "models")
+    (source / "1").mkdir(parents=True)
+    (tmp_path / "models").mkdir()
+    (source / "1" / "model.py").write_text("class TritonPythonModel: ...\n")
+    tensor = "data_type: TYPE_STRING dims: [ 1 ]"
+    (source / "config.pbtxt").write_text(
+        f'backend: "python" input [ {{ name: "X" {tensor} }} ] output [ {{ name: "Y" {tensor} }} ]'
+    )
+    status, said, _ = fleet("adopt", source, *options)
+    assert (status, "Next: write examples, because none can be drawn" in said) == (0, True)
+    client: Any = None
+    (unasked,) = predict(load_build("net", tmp_path / "models"), client)
+    (problem,) = unasked.no_request
+    assert (unasked.passed, problem.what) == (False, "net has no examples, so it got no request")
+    assert "`fleet adopt DIR --requests FILE`" in problem.fix
+    shutil.rmtree(tmp_path / "models" / "net")
+    texts = [{"name": name, "datatype": "BYTES", "shape": [1], "data": ["a"]} for name in ("X", "Y")]
+    requests = tmp_path / "requests"
+    requests.write_text(json.dumps({"inputs": texts[:1], "outputs": texts[1:]}))
+    assert fleet("adopt", source, *options, "--requests", requests)[0] == 0
+    assert len(load_build("net", tmp_path / "models").examples()) == 1
 
 
 def record(path: Path, *pairs: tuple[str, str]) -> Path:

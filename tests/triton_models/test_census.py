@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.check.estimate import of_layout
 from triton_models.cli.main import main
-from triton_models.deliver.census import Usage, leaks, measure
+from triton_models.deliver.census import Usage, leaks, measure, measured_profile
 from triton_models.deliver.verify.server import Server, local_server
 from triton_models.deliver.verify.verify import declaration_of, examples_of
 from triton_rehearsal.triton import command
@@ -88,6 +89,25 @@ def test_without_a_gpu_the_estimate_of_its_memory_stays(roots: Path, models: Pat
     found = measure(root, examples_of(declaration_of(root, models)), server=server, cycles=2)
     estimated = of_layout(read_layout(root))
     assert found.profile(estimated) == estimated
+
+
+@pytest.mark.parametrize("why", ["a GPU build", "a rehearsal", "a CPU build", "a stand-in", "no GPU"])
+def test_build_jobs_measure_only_what_runs_on_their_gpu(
+    why: str, roots: Path, models: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "twice"
+    shutil.copytree(roots / "twice", root)
+    if why != "no GPU":
+        with_gpu(tmp_path, "100", monkeypatch)
+    if why == "a rehearsal":
+        monkeypatch.setenv("FLEET_PORTABLE", "1")
+    if why == "a stand-in":
+        record = json.loads((root / "build.json").read_text())
+        (root / "build.json").write_text(json.dumps({**record, "left_out": ["the plan of twice"]}))
+    examples = examples_of(declaration_of(root, models))
+    found = measured_profile(root, examples, server=server, cpu=why == "a CPU build")
+    assert (found is not None) == (why == "a GPU build")
+    assert server.alive == (why == "a GPU build")  # what is not measured takes no time
 
 
 def test_the_command_measures_each_and_one_that_fails_stops_no_other(

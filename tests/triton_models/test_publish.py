@@ -422,3 +422,12 @@ def test_a_plan_says_of_which_models_nothing_is_recorded(resnet50, repository, s
     publish([resnet50], repository=repository, s3=s3)
     given = ["plan", "--repository", repository, "--requests", "1/s", "--for", "10m"]
     assert main([*given, "--types", "ml.g5.xlarge"]) == 0
+
+
+def test_a_published_model_of_a_rehearsal_is_never_called_measured(
+    resnet50, repository, s3, capsys, monkeypatch
+):
+    monkeypatch.setenv("FLEET_PORTABLE", "1")
+    publish([resnet50], repository=repository, s3=s3)
+    record = consistent_manifest(repository, s3).record(model="resnet50", artifact=resnet50.name)
+    assert record.profile.memory.source == "estimated: a rehearsal measures nothing"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pack.renaming import renamed
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
+from triton_models.artifact.plans import is_portable, is_rehearsal
 from triton_models.artifact.profile import MIB, Profile, Range
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
@@ -208,12 +209,19 @@ def _here(arguments: argparse.Namespace) -> Census:
     return Census(found=found)
 
 
-def measured_profile(root: Path, examples: Sequence[Example], *, server: Server) -> Profile | None:
-    """Return what a model takes on this machine's GPU; None without one, or if it cannot be measured."""
-    if not _gpus():
+def measured_profile(
+    root: Path, examples: Sequence[Example], *, server: Server, cpu: bool = False
+) -> Profile | None:
+    """Return what a model takes on this machine's GPU; None if it is not measured.
+
+    Not measured are stand-ins, as in a rehearsal, and builds for CPUs, whose times are not a GPU's: their
+    endpoint may be another machine than that of the build.
+    """
+    layout = read_layout(root)
+    if cpu or is_rehearsal() or is_portable(layout) or not _gpus():
         return None
     try:
-        return measure(root, examples, server=server).profile(of_layout(read_layout(root)))
+        return measure(root, examples, server=server).profile(of_layout(layout))
     except FleetError:
         return None
 

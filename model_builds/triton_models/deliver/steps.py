@@ -68,7 +68,7 @@ class Made:
         inputs: The inputs of its build, taken before the build started. An input that changes during the
             build therefore counts as changed.
         request: The request that warms the model up; None without one.
-        profile: What it takes on this machine's GPU; None without one.
+        profile: What it takes on this machine's GPU; None if that was not measured.
         trial: What its declaration gives a new version; None if that becomes current.
     """
 
@@ -149,7 +149,8 @@ def _finished(
         report("verify")
         compare(built.root, kept, server=process_server(), hurry=hurry)
         examples = [example for each in expected for example, _ in each.answers]
-        profile = None if hurry else measured_profile(built.root, examples, server=process_server())
+        if not hurry:
+            profile = measured_profile(built.root, examples, server=process_server(), cpu=order.cpu)
     report("pack")
     artifact = pack(built.root, output=order.output)
     return Made(
@@ -210,7 +211,7 @@ def make_members(members: Members, report: Report) -> list[Outcome]:
         report("verify")
         expected = apart(lambda: _members_expected(members, built), name=name)
     found = [_outcome(replace(order, name=each), built[each], expected.get(each)) for each in members.names]
-    profile = _profile_of_one(found, built, expected)
+    profile = _profile_of_one(order, found, built, expected)
     return [
         replace(each, made=replace(each.made, profile=profile)) if each.made and profile else each
         for each in found
@@ -218,7 +219,10 @@ def make_members(members: Members, report: Report) -> list[Outcome]:
 
 
 def _profile_of_one(
-    outcomes: Sequence[Outcome], built: Mapping[str, Ended[_Built]], expected: Mapping[str, Ended[Expected]]
+    order: Order,
+    outcomes: Sequence[Outcome],
+    built: Mapping[str, Ended[_Built]],
+    expected: Mapping[str, Ended[Expected]],
 ) -> Profile | None:
     """Measure the first member that was made: the others have the same graphs."""
     from triton_models.deliver.census import measured_profile
@@ -227,7 +231,7 @@ def _profile_of_one(
         root, answers = built[name].answer, expected[name].answer if name in expected else None
         if root is not None and answers is not None:
             examples = [example for example, _ in answers.answers]
-            return measured_profile(root.root, examples, server=process_server())
+            return measured_profile(root.root, examples, server=process_server(), cpu=order.cpu)
     return None
 
 

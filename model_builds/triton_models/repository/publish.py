@@ -52,6 +52,8 @@ BEING_DELETED = Check(id="being-deleted", source=FROM_ARGUMENTS)
 CANDIDATE = Check(id="candidate", source=FROM_ARGUMENTS)
 ONE_ARTIFACT = Check(id="one-artifact", source=FROM_ARGUMENTS)
 
+_REHEARSED = "estimated: a rehearsal measures nothing"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published(JsonReady):
@@ -362,9 +364,12 @@ def _record(artifact: Artifact, *, manifest: Manifest) -> ArtifactRecord:
 def _estimated(layout: Layout) -> Profile | None:
     """Return what a model needs by its files; None if nothing is known about its backend."""
     try:
-        return of_layout(layout)
+        profile = of_layout(layout)
     except FleetError:
         return None
+    if is_rehearsal():
+        return replace(profile, memory=replace(profile.memory, source=_REHEARSED))
+    return profile
 
 
 def _of_one_model(artifacts: Iterable[Artifact]) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from triton_models.base.answers import is_text, largest_difference
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.client import Client
 from triton_models.deliver.verify.comparing import answered, shown
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     Tensors = Mapping[str, np.ndarray[Any, Any]]
 
+
+NO_EXAMPLES = Check(id="no-examples", source=FROM_ARGUMENTS)
 
 _VALUES_SHOWN = 2
 
@@ -38,11 +41,12 @@ class Prediction:
     tolerance: float = 0.0
     problems: tuple[Problem, ...] = ()  # why the endpoint did not answer
     no_reference: tuple[Problem, ...] = ()  # why the declared reference has no answer here
+    no_request: tuple[Problem, ...] = ()  # why no request was sent
 
     @property
     def passed(self) -> bool:
         """True if the endpoint answered, with the reference's values if a reference is declared."""
-        if self.problems or self.no_reference:
+        if self.problems or self.no_reference or self.no_request:
             return False
         return self.difference is None or self.difference <= self.tolerance
 
@@ -50,12 +54,22 @@ class Prediction:
 def predict(build: ModelDefinition, client: Client, *, on_gpu: bool = False) -> Iterator[Prediction]:
     """Serve every example of a model twice and yield the comparison with the reference.
 
-    The first example that the endpoint does not answer is the last one.
+    The first example that the endpoint does not answer is the last one. A model without examples gets no
+    request, and fails.
 
     On a GPU, plans may compute in less than FP32, for which the declaration allows more.
     """
     allowed = build.widest(on_gpu=on_gpu) if build.reference else 0.0
-    for example in build.examples():
+    examples = build.examples()
+    if not examples:
+        problem = NO_EXAMPLES.problem(
+            what=f"{build.name} has no examples, so it got no request",
+            where=f"examples in the build.py of {build.name!r}",
+            fix="add an Example with real inputs; for an adopted directory, remove the model's folder and "
+            "give recorded requests: `fleet adopt DIR --requests FILE`",
+        )
+        yield Prediction(model=build.name, artifact="", example="none", no_request=(problem,))
+    for example in examples:
         try:
             yield _predict_one(build, client, example, allowed)
         except FleetError as error:

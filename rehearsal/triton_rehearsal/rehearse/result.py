@@ -89,7 +89,9 @@ class RehearsalResult:
         said = [f"{built} of {models} models built"]
         if compared:
             said.append(f"{right} of {len(compared)} predictions match their reference")
-        if alone := len(self.predictions) - len(compared):
+        if unasked := sum(bool(each.no_request) for each in self.predictions):
+            said.append(f"{unasked} without a request")
+        if alone := len(self.predictions) - len(compared) - unasked:
             said.append(f"{alone} prediction{'s' * (alone > 1)} without a reference")
         verdict = "FAILED: " if self.exit_code else ""
         return f"{verdict}{', '.join(said)}, in {self.seconds:.0f} s."
@@ -149,6 +151,8 @@ def compared(made: Prediction) -> str:
         return "FAILED"
     if made.no_reference:
         return "FAILED: no reference"
+    if made.no_request:
+        return "FAILED: no request"
     if made.difference is None:
         return "no reference"
     if made.difference == 0:
@@ -224,6 +228,9 @@ def prediction_reasons(predictions: Sequence[Prediction]) -> Iterator[str]:
         if made.problems:
             yield from ("", f"{made.model}, {made.example}: FAILED at the endpoint")
             yield from _indented(made.problems)
+        elif made.no_request:
+            yield from ("", f"{made.model}: no request")
+            yield from _indented(made.no_request)
         elif made.no_reference:
             yield from ("", f"{made.model}, {made.example}: no reference")
             yield from _indented(made.no_reference)

@@ -13,7 +13,13 @@ from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pbtxt import COMPLETED_BY, CONFIG_FILE, read_config
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.processes import stopped_by_sigterm
-from triton_models.builds.adopted import adopted, models_in, recorded_examples, recorded_reference
+from triton_models.builds.adopted import (
+    adopted,
+    drawn_examples,
+    models_in,
+    recorded_examples,
+    recorded_reference,
+)
 from triton_models.builds.export.weights import fetch
 from triton_models.builds.job import Job
 from triton_models.check.check import check_path
@@ -24,6 +30,7 @@ from triton_models.cli.starter.new import REPLACE_EXAMPLES, Begun, begin, check_
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_at
 from triton_models.facts.releases import DEFAULT_RELEASE, Release, release
 
+_ADD_EXAMPLES = "write examples, because none can be drawn for this model,"
 _DIRECTORY, _REQUESTS = "directory", "requests.jsonl"
 _HERE = f'LocalWeights(path=str(Path(__file__).with_name("{_DIRECTORY}")))'
 
@@ -112,7 +119,9 @@ def run(arguments: argparse.Namespace) -> Begun:
         begun = begin(
             name, write, models=arguments.models, command="fleet adopt", servable=not endpoint.auto_complete
         )
-    next_step = REPLACE_EXAMPLES if arguments.requests is None else "set the tolerance"
+    next_step = "set the tolerance"
+    if arguments.requests is None:
+        next_step = REPLACE_EXAMPLES if drawn_examples(weights)() else _ADD_EXAMPLES
     next_step = next_step if output else f"name the output and {next_step}"
     return replace(begun, next=next_step, needs=tuple(_needs(endpoint)))
 
