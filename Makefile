@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 PACKAGES := model_builds/triton_models/builds/packages
 REHEARSE := $(STAMPS)/rehearsal $(STAMPS)/triton node_modules/.package-lock.json
+DAYS ?= 100
 STARTER := model_builds/triton_models/cli/starter/files
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -18,7 +19,7 @@ HASHED := --quiet --require-hashes --only-binary=:all:
 PYTEST := pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help synth test test-all fuzz lint lock docs bench rehearse rehearse-all setup clean
+.PHONY: help synth test test-all later fuzz lint lock docs bench rehearse rehearse-all setup clean
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +32,9 @@ test: setup ## Run every test but the long stories; one of them stays
 
 test-all: setup ## Run every test
 	$(PYTEST)
+
+later: setup $(STAMPS)/later.so ## Run `make test` on a clock that is DAYS ahead, by default 100
+	LD_PRELOAD=$(CURDIR)/$(STAMPS)/later.so FLEET_DAYS_LATER=$(DAYS) $(PYTEST) -m "not story"
 
 fuzz: setup ## Try thousands of arguments, archives, model directories against the real Triton, and requests
 	FLEET_FUZZ=1 pytest tests/triton_models/test_publish_faults.py tests/triton_models/test_promote.py $$(grep -rl --include='test_*.py' @given tests)
@@ -109,6 +113,9 @@ $(STAMPS)/triton: locks/requirements-triton.txt rehearsal/triton_rehearsal/trito
 	.venv-triton/bin/pip install $(HASHED) --no-deps -r locks/requirements-triton.txt
 	python -m triton_rehearsal.triton.command
 	@touch $@
+
+$(STAMPS)/later.so: tests/later.c | $(STAMPS)/synth
+	cc -shared -fPIC -O2 -o $@ $< -ldl
 
 node_modules/.package-lock.json: package-lock.json package.json | $(STAMPS)/synth
 	npm ci --silent

@@ -92,7 +92,7 @@ def test_without_a_gpu_the_estimate_of_its_memory_stays(roots: Path, models: Pat
 
 
 @pytest.mark.parametrize("why", ["a GPU build", "a rehearsal", "a CPU build", "a stand-in", "no GPU"])
-def test_build_jobs_measure_only_what_runs_on_their_gpu(
+def test_build_jobs_measure_only_what_runs_on_their_gpu(  # noqa: PLR0917  fixtures
     why: str, roots: Path, models: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "twice"

@@ -149,10 +149,8 @@ def compared(made: Prediction) -> str:
     """Return the result of a comparison in a few words."""
     if made.problems:
         return "FAILED"
-    if made.no_reference:
-        return "FAILED: no reference"
-    if made.no_request:
-        return "FAILED: no request"
+    if made.no_reference or made.no_request:
+        return f"FAILED: no {'reference' if made.no_reference else 'request'}"
     if made.difference is None:
         return "no reference"
     if made.difference == 0:
