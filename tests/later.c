@@ -47,7 +47,7 @@ int timespec_get(struct timespec *now, int base) {
   return base == TIME_UTC && !clock_gettime(CLOCK_REALTIME, now) ? base : 0;
 }
 
-// A condition does not tell its clock. Times of the monotonic clock are far below those of the real-time clock.
+// Which clock a condition has cannot be seen. Times of the monotonic clock are far below those of the real-time clock.
 static struct timespec kernel_time(const struct timespec *until) {
   struct timespec now, shifted = *until;
   syscall(SYS_clock_gettime, CLOCK_REALTIME, &now);
