@@ -72,11 +72,14 @@ class Example:
         sequence: True sends a sequence, for a model with `SequenceBatching`: one request after the other,
             each with its part of the inputs. The answers are compared together, so the reference returns them
             with the requests as the first dimension too.
+        generated: True if a tool made up the values, as `fleet new` does. Such an example shows that a model
+            answers; it proves nothing about FP16. Replace the values with real ones, and remove this.
     """
 
     name: str
     inputs: Tensors
     sequence: bool = False
+    generated: bool = False
 
     @property
     def first(self) -> Tensors:
