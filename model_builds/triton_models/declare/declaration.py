@@ -200,9 +200,15 @@ class ModelDefinition:
         return "fp16" if precision == "fp16" and isinstance(backend, OnnxRuntime) and not cpu else "fp32"
 
     def precision(self, network: PyTorchNetwork | OnnxFile) -> Precision:
-        """Return the precision of a network on a GPU, by default FP16 if there is a tolerance for it."""
+        """Return the precision of a network on a GPU.
+
+        A file keeps its own unless the declaration says otherwise. A network of PyTorch is in FP16 by default
+        if there is a tolerance for it.
+        """
         if network.backend.precision is not None:
             return network.backend.precision
+        if isinstance(network, OnnxFile):
+            return "fp32"
         given = self.tolerance if isinstance(self.tolerance, Mapping) else {}
         return "fp16" if "fp16" in given and network.instances.kind != "KIND_CPU" else "fp32"
 
