@@ -165,9 +165,7 @@ class Between:
             yield Mistake("why", f"{span} has no reason", fix=fix)
 
 
-def between_mistakes(
-    ranges: Mapping[str, Between], known: Iterable[str], *, owner: str
-) -> Iterator[Mistake]:
+def between_mistakes(ranges: Mapping[str, Between], known: Iterable[str], *, owner: str) -> Iterator[Mistake]:
     """Yield the inputs of `inputs_between` that do not exist, if their names are known."""
     names = list(known)
     for name in ranges:
