@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from triton_models.builds.export.compared import Comparison, Difference
 
 _WITHOUT_TOLERANCE = 1e-3
+_NOT_YOURS = "none of its examples is yours: a tool made them up"
 _BOTH_ENDS = "DynamicQuantizeLinear"
 
 
@@ -76,6 +77,18 @@ def prepare(
     return Verified(path=path, comparison=comparison, model=model, build=build, job=job)
 
 
+def _fix_of(refused: str) -> str:
+    """Return what to do about a network that cannot be in FP16, although its declaration says so."""
+    remove = "remove precision, so that the network stays in FP32"
+    if refused == _NOT_YOURS:
+        return f"write real requests in examples(), without generated=True, or {remove}"
+    if " differs by " in refused:
+        return (
+            f"{remove}; or say with inputs_between which values come, or allow a larger difference for fp16"
+        )
+    return f"{remove}; or say with inputs_between which values come" if " about " in refused else remove
+
+
 def _no_array(data_type: str) -> str:
     if data_type == "TYPE_BF16" or not data_type.startswith("TYPE_"):
         return f"NumPy has no {data_type.removeprefix('TYPE_')}, the type of an input"
@@ -101,6 +114,7 @@ class Verified:
     build: ModelDefinition
     job: Job
     half: bool = False
+    strict: bool = False
 
     def lower(self) -> None:
         """Bring the file into its precision, and compare it with its source.
@@ -110,30 +124,25 @@ class Verified:
         """
         import onnx
 
-        from triton_models.builds.export.half import is_half, is_quantized
+        from triton_models.builds.export.half import is_half, is_quantized, strict_norms
 
+        network = onnx.load(str(self.path), load_external_data=False)
+        self.strict = strict_norms(network, self.job.release)  # as it is before casts are between
         asked = isinstance(self.model, OnnxFile) and self.model.backend.precision == "fp16"
         converted = False
         if self.build.precision_without_gpu(self.model, cpu=self.job.cpu) == "fp16":
-            converted = self._tolerates_fp16()
+            converted = self._tolerates_fp16()  # a file that is in FP16 already, too
         elif asked and isinstance(self.model.backend, TensorRt) and not self.job.cpu:
             self._tolerates_fp16(write=False)
         network = onnx.load(str(self.path), load_external_data=False)
-        self.half = is_half(network)
+        self.half = converted or is_half(network)
         if self.half and isinstance(self.model.backend, OnnxRuntime):
             self.job.precisions.append("fp16")
-        self._compare(as_it_is=self.half or is_quantized(network), converted=converted and self.half)
+        self._compare(as_it_is=self.half or is_quantized(network), converted=converted)
 
     def gpu_options(self) -> dict[str, bool]:
         """Return the options of `OnnxRuntime.configure_gpu` that depend on the file."""
-        import onnx
-
-        from triton_models.builds.export.half import strict_norms
-
-        if not self.half:
-            return {}
-        network = onnx.load(str(self.path), load_external_data=False)
-        return {"half": True, "strict_norms": strict_norms(network, self.job.release)}
+        return {"half": True, "strict_norms": self.strict} if self.half else {}
 
     def precision_of_plan(self) -> Precision:
         """Return the precision to compile a plan in."""
@@ -143,13 +152,13 @@ class Verified:
         return precision
 
     def _tolerates_fp16(self, *, write: bool = True) -> bool:
-        """Convert a file to FP16 if its answers are then within the tolerance, else say why it stays in FP32."""
+        """Convert a file to FP16 if its answers stay within the tolerance, else say why it stays in FP32."""
         from triton_models.builds.export.half import halve
 
         asked = self.model.backend.precision == "fp16"
         refused = ""
         if asked and all(each.generated for each in self.build.examples()):
-            refused = "none of its examples is yours"
+            refused = _NOT_YOURS
         refused = refused or halve(
             self.path,
             self.comparison,
@@ -161,10 +170,7 @@ class Verified:
             raise FleetError.of(
                 what=f"{self.model.name!r} cannot be in FP16: {refused}",
                 where=f"the precision of {self.model.name!r}",
-                fix="write real requests in examples(), without generated=True, or remove precision"
-                if refused.startswith("none of")
-                else "remove precision, so that the network stays in FP32; or say with inputs_between which "
-                "values come, or allow a larger difference for fp16",
+                fix=_fix_of(refused),
                 rule="fp16-tolerance",
             )
         if refused:
