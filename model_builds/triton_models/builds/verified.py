@@ -127,12 +127,13 @@ class Verified:
         from triton_models.builds.export.half import is_half, is_quantized, strict_norms
 
         network = onnx.load(str(self.path), load_external_data=False)
-        self.strict = strict_norms(network, self.job.release)  # as it is before casts are between
+        if not any(side_files(self.path)):
+            self.strict = strict_norms(network, self.job.release)  # before casts are between
         asked = isinstance(self.model, OnnxFile) and self.model.backend.precision == "fp16"
-        converted = False
-        if self.build.precision_without_gpu(self.model, cpu=self.job.cpu) == "fp16":
+        converted, cpu = False, self.job.cpu
+        if self.build.precision_without_gpu(self.model, cpu=cpu) == "fp16":
             converted = self._tolerates_fp16()  # a file that is in FP16 already, too
-        elif asked and isinstance(self.model.backend, TensorRt) and not self.job.cpu:
+        elif asked and isinstance(self.model.backend, TensorRt) and not is_quantized(network) and not cpu:
             self._tolerates_fp16(write=False)
         network = onnx.load(str(self.path), load_external_data=False)
         self.half = converted or is_half(network)

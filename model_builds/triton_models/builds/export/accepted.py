@@ -6,6 +6,7 @@ their usual size, an imputer knows missing values. Operators that only move valu
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -95,15 +96,17 @@ class _Graph:
 
     @classmethod
     def of(cls, network: Any) -> _Graph:
+        import numpy as np
         from onnx import numpy_helper
 
         graph = cls()
         for tensor in network.graph.initializer:
-            graph.constants[tensor.name] = lambda tensor=tensor: numpy_helper.to_array(tensor)
+            if not tensor.external_data:
+                graph.constants[tensor.name] = functools.partial(numpy_helper.to_array, tensor)
             graph.sizes[tensor.name] = tuple(tensor.dims)
         for node in nodes_of(network):
             if node.op_type == "Constant" and (value := _constant(node)) is not None:
-                graph.constants[node.output[0]] = lambda value=value: value
+                graph.constants[node.output[0]] = functools.partial(np.asarray, value)
                 graph.sizes[node.output[0]] = value.shape
             for name in node.input:
                 graph.readers.setdefault(name, []).append(node)
