@@ -42,7 +42,7 @@ from triton_models.declare.reading import (
     models_folder,
 )
 from triton_models.declare.scheduling import Control, DynamicBatching, Instances, SequenceBatching, WarmUp
-from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
+from triton_models.declare.tensors import Between, DynamicDim, ShapeRange, Tensor
 from triton_models.declare.weights import (
     HubWeights,
     LocalWeights,
@@ -56,6 +56,7 @@ from triton_models.declare.weights import (
 
 __all__ = [
     "AotInductor",
+    "Between",
     "BuildJob",
     "Control",
     "Dali",

@@ -1,8 +1,9 @@
-"""FP16 on a GPU: the default where a network tolerates it, found out on the CPU; otherwise FP32, and why."""
+"""FP16 on a GPU: of files where it is declared, of networks of PyTorch where the build finds it equal."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 from small_onnx import network_of
 
 from tests.reported import refused
+from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.build import build
+from triton_models.builds.export import half
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -33,6 +36,8 @@ INTEGERS_TOO = (
     " { Y = Tanh(X) PLACE = ArgMax<axis: int = 1>(X) }"
 )
 INPUTS = 'lambda: [Example(name="one", inputs={"X": np.array([[0.5, 1, -2, 3]], np.float32)})]'
+ASKED = 'OnnxRuntime(precision="fp16")'
+SMALL = 'inputs_between={"X": Between(-3, 3, why="scaled before")}'
 BOTH = '{"fp32": 1e-5, "fp16": 1e-2}'
 
 
@@ -40,11 +45,20 @@ BOTH = '{"fp32": 1e-5, "fp16": 1e-2}'
 def built(declare_onnx: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
     """Build a network, with a backend and a tolerance, and return its directory."""
 
-    def build_it(graph: str, backend: str = "OnnxRuntime()", tolerance: str = BOTH, **given: object) -> Path:
+    def build_it(
+        graph: str,
+        backend: str = ASKED,
+        tolerance: str = BOTH,
+        ranges: str = SMALL,
+        examples: str = INPUTS,
+        opsets: str = '"": 18',
+        **given: object,
+    ) -> Path:
         weights = ", ".join(str(each / 10) for each in range(16))
-        network = network_of(graph.replace("WEIGHTS", weights), opsets='"": 18')
-        more = f"examples={INPUTS}, reference=dict, tolerance={tolerance}"
-        models = declare_onnx(network, f"max_batch_size=8, backend={backend}", more)
+        network = network_of(graph.replace("WEIGHTS", weights), opsets=opsets)
+        more = f"examples={examples}, reference=dict, tolerance={tolerance}"
+        shutil.rmtree(tmp_path / "models" / "net", ignore_errors=True)
+        models = declare_onnx(network, f"max_batch_size=8, backend={backend}, {ranges}", more)
         return build("net", models=models, output=tmp_path / "out", **given)  # type: ignore[arg-type]
 
     return build_it
@@ -77,29 +91,130 @@ def test_equal_networks_give_equal_bytes_in_fp16(built, tmp_path):
 @pytest.mark.parametrize(
     ("backend", "tolerance", "given"),
     [
+        ("OnnxRuntime()", BOTH, {}),
         ("OnnxRuntime()", "1e-2", {}),
         ('OnnxRuntime(precision="fp32")', BOTH, {}),
-        ("OnnxRuntime()", BOTH, {"cpu": True}),
+        (ASKED, BOTH, {"cpu": True}),
     ],
-    ids=["one tolerance for all", "declared FP32", "for CPUs"],
+    ids=["nothing said", "one tolerance for all", "declared FP32", "for CPUs"],
 )
-def test_a_network_stays_in_fp32_without_a_tolerance_of_fp16_where_fp32_is_declared_and_on_cpus(
-    backend, tolerance, given, built
-):
+def test_a_file_keeps_its_precision_unless_fp16_is_declared_and_on_cpus(backend, tolerance, given, built):
     root = built(TOLERANT, backend, tolerance, **given)
     assert (precisions(root), types_of_weights(root)) == ([], {onnx.TensorProto.FLOAT})
 
 
-def test_a_network_that_overflows_in_fp16_stays_in_fp32_and_the_build_names_the_layer(built, capsys):
-    root = built(OVERFLOWS)
-    assert (precisions(root), types_of_weights(root)) == ([], {onnx.TensorProto.FLOAT})
-    assert "net stays in FP32: Y differs by inf" in (said := capsys.readouterr().err)
-    assert "Mul b, whose values reach 3e+06" in said
-
-
-def test_a_declared_fp16_that_overflows_is_refused(built):
-    problem = refused(built, OVERFLOWS, 'OnnxRuntime(precision="fp16")')
+def test_a_declared_fp16_that_overflows_is_refused_with_the_row_and_the_layer(built):
+    problem = refused(built, OVERFLOWS)
     assert problem.rule == "fp16-tolerance"
+    assert "Y differs by inf for the example X=[0.5, 1, -2, 3]; 0.01 is allowed" in problem.what
+    assert "Mul b, whose values reach 3e+06" in problem.what
+
+
+def test_fp16_needs_examples_of_the_user(built):
+    made_up = INPUTS.replace("inputs=", "generated=True, inputs=")
+    problem = refused(built, TOLERANT, examples=made_up)
+    assert "none of its examples is yours" in problem.what
+    assert precisions(built(TOLERANT, "OnnxRuntime()", examples=made_up)) == []
+
+
+def test_fp16_of_raw_features_is_refused_because_any_size_may_come(built):
+    problem = refused(built, TOLERANT, ranges="")
+    assert "for the drawn X=[" in problem.what
+    assert "inputs_between" in problem.fix
+    assert precisions(built(TOLERANT)) == ["fp16"]  # the fix
+
+
+SCALED = (
+    "g (float[rows, 4] X) => (float[rows, 1] Y) <float[4] mean = {45000, 2, 3, 4}, float[4, 1] w = {1, 1, 1, 1}>"
+    " { a = Sub(X, mean) Y = MatMul(a, w) }"
+)
+TREES = "g (float[rows, 4] X) => (float[rows, 4] Y) { Y = ai.onnx.ml.Scaler<offset=[0.0], scale=[1.0]>(X) }"
+IN_A_BRANCH = (
+    "g (float[rows, 4] X) => (float[rows, 4] Y) <bool yes = {1}> { Y = If(yes) <"
+    "then_branch = t () => (float[rows, 4] T) { T = ai.onnx.ml.Scaler<offset=[0.0], scale=[1.0]>(X) },"
+    "else_branch = e () => (float[rows, 4] E) { E = Identity(X) }> }"
+)
+
+
+@pytest.mark.parametrize(
+    ("graph", "said"),
+    [
+        (SCALED, "input 'X' reaches about 4.5e+04, by the operator that reads it"),
+        (TREES, "it has Scaler, an operator of ai.onnx.ml"),
+        (IN_A_BRANCH, "it has Scaler, an operator of ai.onnx.ml"),
+    ],
+    ids=["an offset", "an operator of ML", "an operator of ML in a branch"],
+)
+def test_fp16_is_refused_where_no_example_can_prove_it(graph, said, built):
+    problem = refused(built, graph, ranges="", opsets='"": 18, "ai.onnx.ml": 3')
+    assert said in problem.what
+
+
+@pytest.mark.parametrize("number", [90210, 2049])
+def test_fp16_is_refused_where_an_example_has_a_whole_number_that_fp16_rounds(number, built):
+    examples = INPUTS.replace("0.5, 1, -2, 3", f"{number}, 1, -2, 3")
+    assert f"an example has X={number}" in refused(built, TOLERANT, ranges="", examples=examples).what
+
+
+def test_what_cuda_has_in_float_only_stays_in_fp32(built):
+    graph = (
+        "g (float[rows, 4] X) => (float[rows, 1, 2, 2] Y) <int64[4] four = {-1, 1, 2, 2}, int64[4] grid = "
+        "{-1, 1, 2, 2}> { h = Tanh(X) image = Reshape(h, four) ends = Concat<axis: int = 3>(image, image)"
+        " places = Reshape(X, grid) p = Concat<axis: int = 1>(places, places)"
+        " q = Transpose<perm = [0, 2, 3, 1]>(p) Y = GridSample(image, q) }"
+    )
+    root = built(graph)
+    network = onnx.shape_inference.infer_shapes(onnx.load(root / "net" / "1" / "model.onnx"))
+    types = {each.name: each.type.tensor_type.elem_type for each in network.graph.value_info}
+    sampled = next(node for node in network.graph.node if node.op_type == "GridSample")
+    assert precisions(root) == ["fp16"]
+    assert {types[name] for name in sampled.input} == {onnx.TensorProto.FLOAT}
+
+
+def test_a_file_that_the_conversion_breaks_is_refused_and_nothing_replaces_it(built, monkeypatch):
+    monkeypatch.setattr(half, "to_fp16", lambda network, **_: onnx.ModelProto(ir_version=8))
+    assert "it cannot be converted" in refused(built, TOLERANT).what
+    assert precisions(built(TOLERANT, "OnnxRuntime()")) == []
+
+
+def options(root: Path) -> dict[str, str]:
+    config = read_config(root / "net" / "config.pbtxt")
+    entries = config.optimization.execution_accelerators.gpu_execution_accelerator
+    return {name: value for entry in entries for name, value in entry.parameters.items()}
+
+
+def test_a_file_in_fp16_has_no_switch_for_tf32_which_takes_tensor_cores_away(built):
+    assert "use_tf32" not in options(built(TOLERANT))
+
+
+def test_a_file_in_fp32_has_the_switch(built):
+    assert options(built(TOLERANT, "OnnxRuntime()")) == {"use_tf32": "0"}
+
+
+NORM = (
+    "g (float[rows, 4] X) => (float[rows, 4] Y) <float[4] one = {1, 1, 1, 1}, float[1, 4] row = {1, 2, 3, 4}>"
+    " { h = Tanh(X) sum = Add(h, OTHER) Y = LayerNormalization(sum, one) }"
+)
+
+
+@pytest.mark.parametrize(
+    ("other", "release", "strict"), [("X", "25.09", True), ("row", "25.09", False), ("X", "24.05", False)]
+)
+def test_norms_sum_in_fp32_by_the_strict_mode_or_else_stay_in_fp32(other, release, strict, built):
+    root = built(NORM.replace("OTHER", other), release=release)
+    network = onnx.load(root / "net" / "1" / "model.onnx")
+    scale = next(node for node in network.graph.node if node.op_type == "LayerNormalization").input[1]
+    weights = {each.name: each.data_type for each in network.graph.initializer}
+    assert ("enable_skip_layer_norm_strict_mode" in options(root)) == strict
+    assert (weights[scale] == onnx.TensorProto.FLOAT16) == strict
+
+
+def test_sizes_that_the_conversion_writes_are_in_the_configuration(built, tmp_path):
+    graph = "g (float[rows, 4] X) => (float[rows, out] Y) <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> { Y = MatMul(X, w) }"
+    root = built(graph)
+    written = onnx.load(root / "net" / "1" / "model.onnx").graph.output[0].type.tensor_type.shape.dim[1]
+    (output,) = read_config(root / "net" / "config.pbtxt").output
+    assert list(output.dims) == [written.dim_value or -1]
 
 
 @pytest.mark.parametrize("graph", [MASKED, INTEGERS_TOO], ids=["a mask", "an output of integers"])
@@ -108,12 +223,56 @@ def test_a_mask_is_no_overflow_and_integers_are_not_rounded(graph, built):
 
 
 def test_a_default_that_may_stay_in_fp32_needs_a_tolerance_for_both(built):
-    assert "no tolerance for fp32" in refused(built, TOLERANT, tolerance='{"fp16": 1e-2}').what
+    assert "no tolerance for fp32" in refused(built, TOLERANT, "OnnxRuntime()", '{"fp16": 1e-2}').what
 
 
-@pytest.mark.parametrize(("graph", "precision"), [(TOLERANT, "fp16"), (OVERFLOWS, "fp32")])
-def test_a_plan_is_compiled_in_fp16_if_the_network_tolerates_it(graph, precision, built, machine):
+def test_a_plan_of_a_file_is_compiled_in_fp16_only_if_that_is_declared(built, machine):
+    profile = "profile={'X': ShapeRange(min=(1, 4), opt=(8, 4), max=(8, 4))}"
     log = machine()
-    fields = "TensorRt(), profile={'X': ShapeRange(min=(1, 4), opt=(8, 4), max=(8, 4))}"
-    assert precisions(built(graph, fields, gpu="A10G")) == [precision]
-    assert ("--fp16" in log.read_text().split()) == (precision == "fp16")
+    assert precisions(built(TOLERANT, f"TensorRt(), {profile}", gpu="A10G")) == ["fp32"]
+    assert "--fp16" not in log.read_text().split()
+    assert precisions(built(TOLERANT, f'TensorRt(precision="fp16"), {profile}', gpu="A10G")) == ["fp16"]
+    assert "--fp16" in log.read_text().split()
+
+
+NETWORK = """
+from triton_models.spec import *
+
+def network():
+    import torch
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return LINE
+    return Net()
+
+def examples():
+    import numpy as np
+    return [Example(name="one", inputs={"x": np.array([[0.5, 1, -2, 3]], np.float32)})]
+
+BUILD = ModelDefinition(
+    name="net", description="made up", output="Y", examples=examples, reference=dict,
+    tolerance={"fp32": 1e-4, "fp16": 1e-2},
+    models=[PyTorchNetwork(name="net", network=network, outputs=["Y"], max_batch_size=8, RANGE)],
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "ranges", "precision"),
+    [
+        ("torch.tanh(x * 2)", 'inputs_between={"x": Between(-3, 3, why="scaled")}', ["fp16"]),
+        ("x * 1e3 * 1e3 / 1e3 / 1e3", "", []),
+    ],
+    ids=["tolerant", "overflows"],
+)
+def test_a_network_of_pytorch_is_in_fp16_by_default_if_drawn_inputs_stay_equal(
+    line, ranges, precision, tmp_path, capsys
+):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    (folder / "build.py").write_text(NETWORK.replace("LINE", line).replace("RANGE", ranges))
+    root = build("net", models=tmp_path / "models", output=tmp_path / "out")
+    assert precisions(root) == precision
+    said = capsys.readouterr().err
+    assert ("net stays in FP32: Y differs by inf for the example" in said) == (not precision)
+    assert ("Mul" in said) == (not precision)

@@ -158,7 +158,7 @@ def test_an_onnx_file_with_its_side_file_becomes_a_model_with_its_names_types_an
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert new(tmp_path, "fraud", "--onnx", str(export_scorer(tmp_path))) == 0
-    assert "fraud: fp16, 1 example, largest difference" in verified(tmp_path, "fraud", capsys)
+    assert "fraud: fp32, 1 example, largest difference" in verified(tmp_path, "fraud", capsys)
     assert tensors_of(tmp_path / "out" / "fraud" / "fraud") == [
         ("ids", "TYPE_INT64", [-1]),
         ("mask", "TYPE_FP32", [-1]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -155,19 +154,46 @@ def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Itera
 def _make_exported(
     network: torch.nn.Module, model: PyTorchNetwork, build: ModelDefinition, job: Job
 ) -> ModelConfig:
+    from triton_models.builds.export.compared import run_module
     from triton_models.builds.export.fused import fuse
     from triton_models.builds.export.onnx import OPSET, export_network
 
     path = job.folder(model.name) / "model.onnx"
     plan = isinstance(model.backend, TensorRt)
     export_network(network, model, path, opset=job.release.plan_opset if plan else OPSET)
+    _check_outputs(model, [each.name for each in onnx_signature(path).outputs], job)
+    source = run_module(network, [tensor.name for tensor in model.inputs], model.outputs)
+    return _finish(path, source, model, build, job, rewrite=fuse if not plan and _on_ort(model) else None)
+
+
+def _on_ort(model: PyTorchNetwork) -> bool:
+    return isinstance(model.backend, OnnxRuntime)
+
+
+def _finish(
+    path: Path,
+    source: Callable[[Any], Any] | None,
+    model: PyTorchNetwork | OnnxFile,
+    build: ModelDefinition,
+    job: Job,
+    *,
+    rewrite: Callable[..., object] | None = None,
+) -> ModelConfig:
+    """Rewrite a network, bring it into its precision, compare it with its source, and configure it.
+
+    The configuration is derived last, from the finished file. The checks of tensors come first.
+    """
+    from triton_models.builds.verified import prepare
+
+    _derive(model, job, onnx_signature(path))
     _count(path, model, build, job)
-    if isinstance(model.backend, OnnxRuntime):
-        fuse(path, model)
-    signature = onnx_signature(path)
-    _check_outputs(model, [each.name for each in signature.outputs], job)
-    config = _configure_network(model, build, job, signature)
-    _lower(path, model, build, job)
+    verified = prepare(path, source, model, build, job)
+    if rewrite is not None:
+        rewrite(path, model)
+    verified.lower()
+    config = _configure_network(model, build, job, onnx_signature(path), options=verified.gpu_options())
+    if isinstance(model.backend, TensorRt):
+        _compile(path, model, model.backend, job, precision=verified.precision_of_plan())
     return config
 
 
@@ -229,13 +255,9 @@ def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig
     path = job.folder(model.name) / "model.onnx"
     _copy(_weights(model, build), path, model, copy=copy_onnx)
     check_onnx(path)
-    if model.optimize:
-        optimize_onnx(path)
     _record_weights(model, job)
-    _count(path, model, build, job)
-    config = _configure_network(model, build, job, onnx_signature(path))
-    _lower(path, model, build, job)
-    return config
+    optimize = (lambda file, _: optimize_onnx(file)) if model.optimize else None
+    return _finish(path, None, model, build, job, rewrite=optimize)
 
 
 def _make_dali(model: DaliPipeline, build: ModelDefinition, job: Job) -> ModelConfig:
@@ -324,41 +346,9 @@ def _count(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition,
         job.networks[model.name] = what
 
 
-def _lower(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: Job) -> None:
-    """Bring a network into its precision: its plan, or its file for ONNX Runtime."""
-    halved = build.precision_without_gpu(model, cpu=job.cpu) == "fp16"  # the file, not its plan
-    if halved and _tolerates_fp16(onnx, model, build):
-        job.precisions.append("fp16")
-    if isinstance(model.backend, TensorRt):
-        _compile(onnx, model, model.backend, build, job)
-
-
-def _tolerates_fp16(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition) -> bool:
-    """Convert a file to FP16 if its answers are then within the tolerance, else say why it stays in FP32."""
-    from triton_models.builds.export.half import halve
-
-    refused = halve(onnx, model, build)
-    if refused and model.backend.precision == "fp16":
-        raise FleetError.of(
-            what=f"{model.name!r} cannot be in FP16: {refused}",
-            where=f"the precision of {model.name!r}",
-            fix="remove precision, so that the network stays in FP32, or allow a larger difference for fp16",
-            rule="fp16-tolerance",
-        )
-    if refused:
-        build.check_tolerance(["fp32"])
-        sys.stderr.write(f"note: {model.name} stays in FP32: {refused}\n")
-    return not refused
-
-
 def _compile(
-    onnx: Path, model: PyTorchNetwork | OnnxFile, backend: TensorRt, build: ModelDefinition, job: Job
+    onnx: Path, model: PyTorchNetwork | OnnxFile, backend: TensorRt, job: Job, *, precision: Precision
 ) -> None:
-    precision = build.precision(model)
-    if backend.precision is None and precision == "fp16" and job.compiler and not job.rehearsed:
-        with tempfile.TemporaryDirectory(prefix="fleet-fp16-") as folder:
-            if not _tolerates_fp16(Path(shutil.copy(onnx, folder)), model, build):
-                precision = "fp32"
     job.compile_plan(
         onnx,
         shapes=_profiles(model, backend, job.release),
@@ -386,13 +376,14 @@ def _copy(
         ) from error
 
 
-def _configure_network(
-    model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: Job, signature: Signature
-) -> ModelConfig:
+def _derive(
+    model: PyTorchNetwork | OnnxFile, job: Job, signature: Signature
+) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """Derive the inputs and outputs of a network's configuration."""
     filled = {each.name for each in controls_of(model)}
     signature = replace(signature, inputs=[each for each in signature.inputs if each.name not in filled])
     declared = model.inputs if isinstance(model, PyTorchNetwork) else None
-    inputs, outputs = served_tensors(
+    return served_tensors(
         signature,
         name=model.name,
         backend="onnxruntime" if job.cpu and isinstance(model.backend, TensorRt) else model.backend.backend,
@@ -400,7 +391,17 @@ def _configure_network(
         release=job.release,
         declared=declared and [each for each in declared if each.name not in filled],
     )
-    return _configure(model, build, job, tensors=(inputs, outputs))
+
+
+def _configure_network(
+    model: PyTorchNetwork | OnnxFile,
+    build: ModelDefinition,
+    job: Job,
+    signature: Signature,
+    *,
+    options: Mapping[str, bool] | None = None,
+) -> ModelConfig:
+    return _configure(model, build, job, tensors=_derive(model, job, signature), options=options)
 
 
 def _configure(
@@ -410,6 +411,7 @@ def _configure(
     *,
     tensors: tuple[Sequence[Tensor], Sequence[Tensor]],
     parameters: Mapping[str, str] | None = None,
+    options: Mapping[str, bool] | None = None,
 ) -> ModelConfig:
     config = plain(
         name=model.name,
@@ -437,7 +439,7 @@ def _configure(
         smaller = () if job.portable else [next(iter(each.values())) for each in profiles[1:]]
         warm = [each.max[0] + 1 for each in smaller]
     if isinstance(backend, OnnxRuntime) and not job.cpu and model.instances.kind != "KIND_CPU":
-        backend.configure_gpu(config, switches_tf32=job.release.switches_tf32)
+        backend.configure_gpu(config, switches_tf32=job.release.switches_tf32, **options or {})
     on_gpu = job.compiler is not None and not job.rehearsed
     if on_gpu and isinstance(backend, OnnxRuntime | LibTorch) and backend.precision == "tf32":
         job.precisions.append("tf32")

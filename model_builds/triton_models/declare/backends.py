@@ -80,17 +80,24 @@ class OnnxRuntime:
     backend: ClassVar[str] = "onnxruntime"
     LEAST: ClassVar[Mapping[str, int]] = {"intra_op_threads": 0, "inter_op_threads": 0, "gpu_memory_limit": 0}
 
-    def configure_gpu(self, config: Any, *, switches_tf32: bool) -> None:
-        """Write the defaults of a model on a GPU, and the switch for TF32 if the release has one.
+    def configure_gpu(
+        self, config: Any, *, switches_tf32: bool, half: bool = False, strict_norms: bool = False
+    ) -> None:
+        """Write the defaults of a model on a GPU, and the options of CUDA if the release passes them.
 
-        The backend passes all options of the accelerator on, except those that `configure` writes.
+        The backend passes all options of the accelerator on, except those that `configure` writes. A file in
+        FP16 gets no switch for TF32: without TF32, ONNX Runtime since 1.20 takes no tensor cores for any
+        convolution, whatever its type (conv.cc of 1.21.0, read 2026-11-28).
         """
         threads = 1 if self.intra_op_threads is None else None
         search = _SEARCHES["heuristic"] if self.convolution_search is None else None
         _set_parameters(config, {"intra_op_thread_count": threads, "cudnn_conv_algo_search": search})
-        if switches_tf32:
+        options = {"enable_skip_layer_norm_strict_mode": 1} if strict_norms else {}
+        if not half:
+            options["use_tf32"] = int(self.precision == "tf32")
+        if switches_tf32 and options:
             cuda = config.optimization.execution_accelerators.gpu_execution_accelerator.add(name="cuda")
-            cuda.parameters["use_tf32"] = str(int(self.precision == "tf32"))
+            cuda.parameters.update({name: str(value) for name, value in options.items()})
 
     def configure(self, config: Any) -> None:
         """Write the options that are not None into a ModelConfig.

@@ -72,11 +72,14 @@ class Example:
         sequence: True sends a sequence, for a model with `SequenceBatching`: one request after the other,
             each with its part of the inputs. The answers are compared together, so the reference returns them
             with the requests as the first dimension too.
+        generated: True if a tool made up the values, as `fleet new` does. Such an example shows that a model
+            answers; it proves nothing about FP16. Replace the values with real ones, and remove this.
     """
 
     name: str
     inputs: Tensors
     sequence: bool = False
+    generated: bool = False
 
     @property
     def first(self) -> Tensors:
@@ -197,9 +200,15 @@ class ModelDefinition:
         return "fp16" if precision == "fp16" and isinstance(backend, OnnxRuntime) and not cpu else "fp32"
 
     def precision(self, network: PyTorchNetwork | OnnxFile) -> Precision:
-        """Return the precision of a network on a GPU, by default FP16 if there is a tolerance for it."""
+        """Return the precision of a network on a GPU.
+
+        A file keeps its own unless the declaration says otherwise. A network of PyTorch is in FP16 by default
+        if there is a tolerance for it.
+        """
         if network.backend.precision is not None:
             return network.backend.precision
+        if isinstance(network, OnnxFile):
+            return "fp32"
         given = self.tolerance if isinstance(self.tolerance, Mapping) else {}
         return "fp16" if "fp16" in given and network.instances.kind != "KIND_CPU" else "fp32"
 

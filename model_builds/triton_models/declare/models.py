@@ -28,7 +28,7 @@ from triton_models.declare.scheduling import (
     SequenceBatching,
     WarmUp,
 )
-from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
+from triton_models.declare.tensors import Between, DynamicDim, ShapeRange, Tensor, between_mistakes
 from triton_models.declare.weights import Weights
 
 # Source: ConvertDataTypeToTorchType of pytorch_backend (src/libtorch_utils.cc, main of 2026-05-13), read on
@@ -70,6 +70,9 @@ class PyTorchNetwork:
         warm_up: Requests that run while it loads.
         labels: For outputs of scores, the file next to the declaration with the names of the classes, one per
             line: `{"SCORES": "classes.txt"}`. Requests get them with Triton's parameter `classification`.
+        inputs_between: The values that an input gets, where not all come: `{"X": Between(0, 1, why="pixels")}`.
+            The build compares the model with its source on inputs that it draws, and only draws from here.
+            Outside nothing is promised, and examples outside are an error.
     """
 
     name: str
@@ -82,6 +85,7 @@ class PyTorchNetwork:
     batching: Batching | None = None
     warm_up: WarmUp | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    inputs_between: Mapping[str, Between] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[Mistake]:
         """Yield the mistakes in fields that are wrong only together."""
@@ -106,6 +110,8 @@ class PyTorchNetwork:
             if -1 in tensor.dims:
                 yield _bad(tensor, "has the size -1", fix="declare the range of the size as a DynamicDim")
         yield from _unequal_sizes(self.inputs)
+        known = [tensor.name for tensor in self.inputs]
+        yield from between_mistakes(self.inputs_between, known, owner=self.name)
         yield from _for_tensorrt(self)
 
 
@@ -131,6 +137,9 @@ class OnnxFile:
         warm_up: Requests that run while it loads.
         labels: For outputs of scores, the file next to the declaration with the names of the classes, one per
             line: `{"SCORES": "classes.txt"}`. Requests get them with Triton's parameter `classification`.
+        inputs_between: The values that an input gets, where not all come: `{"X": Between(0, 1, why="pixels")}`.
+            The build compares the model with its source on inputs that it draws, and only draws from here.
+            Outside nothing is promised, and examples outside are an error.
     """
 
     name: str
@@ -143,6 +152,7 @@ class OnnxFile:
     batching: Batching | None = None
     warm_up: WarmUp | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    inputs_between: Mapping[str, Between] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[Mistake]:
         """Yield the mistakes in fields that are wrong only together."""

@@ -135,6 +135,45 @@ class Tensor:
             yield Mistake("dims", f"the dims {list(self.sizes)} of tensor {self.name!r}", fix=fix)
 
 
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The values of an input for which a declaration promises equal answers.
+
+    ```python
+    Between(0, 1, why="pixels / 255")
+    ```
+
+    Attributes:
+        low: The smallest value.
+        high: The largest value.
+        why: Why no other values come, in a few words. build.json records it.
+    """
+
+    low: float
+    high: float
+    why: str = ""
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Check that the values are in order and have a reason."""
+        span = f"Between({self.low}, {self.high})"
+        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+            yield Mistake("low", f"{span} is not finite", fix="write the smallest and the largest value")
+        elif not self.low < self.high:
+            yield Mistake("low", f"{span} holds no range", fix="write the smaller value first")
+        if not self.why.strip():
+            fix = f'say why no others come: Between({self.low}, {self.high}, why="pixels / 255")'
+            yield Mistake("why", f"{span} has no reason", fix=fix)
+
+
+def between_mistakes(ranges: Mapping[str, Between], known: Iterable[str], *, owner: str) -> Iterator[Mistake]:
+    """Yield the inputs of `inputs_between` that do not exist, if their names are known."""
+    names = list(known)
+    for name in ranges:
+        if names and name not in names:
+            fix = did_you_mean(name, names, otherwise=f"name one of {', '.join(names)}")
+            yield Mistake("inputs_between", f"{owner!r} has no input {name!r}", fix=fix)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeRange:
     """The shapes that a plan accepts for one input, batch dimension first.

@@ -1,68 +1,103 @@
-"""Running ONNX networks on the CPU, to compare their answers."""
+"""Comparing a finished network with its source, on examples and on drawn inputs, on the CPU.
+
+The source is the PyTorch module itself, or the ONNX file as the user gave it. A row of drawn inputs may differ
+by the tolerance times the row's largest answer, where that is above 1, and by what the source itself moves
+when its inputs move by their last bit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from triton_models.artifact.networks import NetworkTensor
+from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.encoding import Tensors
-from triton_models.builds.derived import usual_sizes
-from triton_models.declare.models import OnnxFile, PyTorchNetwork
-from triton_models.declare.tensors import NUMPY_TYPES
+from triton_models.builds.export.drawn import Drawn
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
 
-_ROWS = 2
+    Answers: TypeAlias = Mapping[str, np.ndarray]
+    Run: TypeAlias = Callable[[Tensors], Answers]
 
+DRAWN_INPUTS = Check(id="drawn-inputs", source=FROM_ARGUMENTS)
+SOURCE_DIFFERS = Check(id="source-differs", source=FROM_ARGUMENTS)
 
-def drawn(inputs: Sequence[NetworkTensor], model: PyTorchNetwork | OnnxFile) -> Tensors:
-    """Return inputs from the normal distribution; integers are 0 or 1, valid as tokens, masks and types.
-
-    The first of each row is 1, so that no mask hides everything.
-    """
-    import numpy as np
-
-    random, sizes = np.random.default_rng(seed=0), usual_sizes(model)
-    found = {}
-    for tensor in inputs:
-        usual = [*([_ROWS] if model.max_batch_size else ()), *sizes.get(tensor.name, ())]
-        shape = [
-            size if isinstance(size, int) else next(iter(usual[axis : axis + 1]), _ROWS)
-            for axis, size in enumerate(tensor.dims or ())
-        ]
-        dtype = np.dtype(NUMPY_TYPES.get(tensor.data_type.removeprefix("TYPE_"), "object"))
-        first = np.arange(shape[-1] if shape else 1) == 0
-        values = random.standard_normal(shape) if dtype.kind == "f" else random.integers(0, 2, shape) | first
-        found[tensor.name] = np.reshape(values, shape).astype(dtype)
-    return found
+_LONGEST_S = 120.0
+_EXACT = 1e-6  # what sums in another order round, as a part of the largest answer
+_LEAST = 1e-5  # the same, for drawn inputs, some of which are large
+_BATCH_EFFECT = 1e-3
+_MOVES = 8  # last bits, for the roundings inside
+_SHOWN = 6
 
 
-def session(network: Any) -> Any:
-    """Return a network of onnx, loaded as it is."""
+def session(network: Any, *, optimized: bool = False) -> Any:
+    """Return a network of onnx, or of a path, loaded as it is, or with the optimizations of a server."""
     import onnxruntime  # type: ignore[import-untyped]
 
+    levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
     # Optimizations would remove roundings.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    providers = ["CPUExecutionProvider"]
-    return onnxruntime.InferenceSession(network.SerializeToString(), options, providers=providers)
+    content = network if isinstance(network, str) else network.SerializeToString()
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def answers_of(session: Any, inputs: Tensors) -> dict[str, np.ndarray]:
+    """Return all tensors among the outputs, in their own types.
+
+    Raises:
+        Exception: Whatever ONNX Runtime raises; also after two minutes, because a network may loop forever.
+    """
+    import numpy as np
+    import onnxruntime
+
+    names = [output.name for output in session.get_outputs()]
+    known = {tensor.name for tensor in session.get_inputs()}
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = 4
+    stop = threading.Timer(_LONGEST_S, lambda: setattr(options, "terminate", True))
+    stop.daemon = True
+    stop.start()
+    try:
+        answers = session.run(names, {name: inputs[name] for name in inputs if name in known}, options)
+    finally:
+        stop.cancel()
+    return {name: value for name, value in zip(names, answers, strict=True) if isinstance(value, np.ndarray)}
 
 
 def run(session: Any, inputs: Tensors) -> dict[str, np.ndarray]:
     """Return the numbers among the outputs, as FP32."""
     import numpy as np
 
-    names = [each.name for each in session.get_outputs()]
-    wanted = {each.name for each in session.get_inputs()}
-    answers = session.run(names, {name: value for name, value in inputs.items() if name in wanted})
-    return {
-        name: value.astype(np.float32)
-        for name, value in zip(names, answers, strict=True)
-        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
-    }
+    answers = answers_of(session, inputs).items()
+    return {name: value.astype(np.float32) for name, value in answers if value.dtype.kind in "fiub"}
+
+
+def run_file(session: Any) -> Run:
+    """Return a function that answers requests with a session."""
+    return lambda inputs: answers_of(session, inputs)
+
+
+def run_module(network: torch.nn.Module, names: Sequence[str], outputs: Sequence[str]) -> Run:
+    """Return a function that answers requests with a PyTorch network, in evaluation mode."""
+    import numpy as np
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    def answer(inputs: Tensors) -> Answers:
+        with torch.no_grad():
+            tensors = [torch.from_numpy(np.array(inputs[name])) for name in names]
+            leaves = [each for each in tree_leaves(network(*tensors)) if isinstance(each, torch.Tensor)]
+        wide = (each.float() if each.dtype == torch.bfloat16 else each for each in leaves)
+        return {name: value.detach().numpy() for name, value in zip(outputs, wide, strict=False)}
+
+    network.eval()
+    return answer
 
 
 def largest(value: np.ndarray) -> float:
@@ -72,15 +107,273 @@ def largest(value: np.ndarray) -> float:
     return float(np.abs(value).max(initial=0))
 
 
-def difference(
-    exact: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray], *, scaled: bool
-) -> tuple[str, float]:
+def difference(exact: Answers, other: Answers, *, scaled: bool) -> tuple[str, float]:
     """Return the output with the largest difference, and that difference.
 
     If scaled, the difference of a large output is a part of its largest element.
     """
-    found = {}
+    differences = {}
     for name, value in exact.items():
         scale = max(1.0, largest(value)) if scaled else 1.0
-        found[name] = largest(other[name] - value) / scale
-    return max(found.items(), key=lambda each: (each[1] != each[1], each[1]))
+        differences[name] = largest(other[name] - value) / scale
+    return max(differences.items(), key=lambda item: (item[1] != item[1], item[1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The first answer that differs by more than is allowed.
+
+    Attributes:
+        amount: The difference: of drawn inputs, as a part of the row's largest answer.
+        request: The inputs of the row.
+    """
+
+    output: str
+    amount: float
+    allowed: float
+    request: Tensors
+    drawn: bool
+
+    def __str__(self) -> str:
+        """Say what differs, by how much, and for which inputs."""
+        where = f"for {'the drawn' if self.drawn else 'the example'} {_shown(self.request)}"
+        return f"{self.output} differs by {self.amount:.2g} {where}; {self.allowed:g} is allowed"
+
+
+@dataclass(slots=True, kw_only=True)
+class Comparison:
+    """The answers of a source, with which those of finished files are compared.
+
+    Attributes:
+        by_row: False if a row's answer depends on its batch by design, as with dynamic quantization.
+        why_not: Why nothing can be compared; empty if it can.
+        not_batching: Why requests cannot be joined along the first dimension; empty if they can.
+        not_finite: How many drawn rows the source answers with NaN or infinity.
+        rows: How many rows were drawn.
+    """
+
+    source: Run
+    drawing: Drawn
+    by_row: bool = True
+    examples: list[tuple[Tensors, Answers]] = field(default_factory=list)
+    drawn: list[tuple[Tensors, Answers]] = field(default_factory=list)
+    why_not: str = ""
+    not_batching: str = ""
+    not_finite: int = 0
+    rows: int = 0
+
+    @property
+    def _batches(self) -> bool:
+        return self.drawing.model.max_batch_size > 0
+
+    def prepare(self) -> Comparison:
+        """Answer all requests with the source.
+
+        Raises:
+            FleetError: The source refuses drawn inputs, or an example is outside the declared range.
+        """
+        self._check_ranges()
+        drawing = self.drawing
+        if self.why_not:
+            return self
+        for request in drawing.examples:
+            self.examples.append((request, self.source(request)))
+        said = ""
+        for sizes in drawing.possible_sizes():
+            self.drawing, said = replace(drawing, sizes=sizes), ""
+            try:
+                self._draw()
+            except Exception as error:  # noqa: BLE001  whatever a framework raises
+                said = f"{type(error).__name__}: {_first_line(error)}"
+            else:
+                break
+        if said:
+            raise self._refused(said)
+        return self
+
+    def _draw(self) -> None:
+        self.drawn, self.rows, self.not_batching, self.not_finite = [], 0, "", 0
+        for request in self.drawing.requests():
+            if len(self.drawn) == 1 and self._batches:
+                self.not_batching = self._effect_of_batches(request)
+                if self.not_batching:
+                    return
+            answers = self.source(request)
+            if not self.drawn:
+                self._refuse_random(request, answers)
+                if self.why_not:
+                    return
+            self.drawn.append((request, answers))
+            rows = _rows_of(request) if self._batches else 1
+            self.rows += rows
+            self.not_finite += _not_finite(answers, rows if self._batches else 0)
+            self.not_batching = self.not_batching or self._other_rows(answers, rows)
+
+    def _refuse_random(self, request: Tensors, answers: Answers) -> None:
+        again = self.source(request)
+        if any(not _equal(value, again[name]) for name, value in answers.items()):
+            self.why_not = "its answers are random: two answers to the same request differ"
+
+    def _effect_of_batches(self, three: Tensors) -> str:
+        """Say what prevents batches: each row is answered alone, then all together."""
+        (_, alone), count = self.drawn[0], _rows_of(three)
+        for row in range(1, count):
+            self.source({name: value[row : row + 1] for name, value in three.items()})
+        if problem := self._other_rows(alone, 1):
+            return problem
+        try:
+            together = self.source(three)
+        except Exception as error:  # noqa: BLE001  whatever a framework raises
+            return f"a batch of {count} fails, where its rows alone do not: {_first_line(error)}"
+        if problem := self._other_rows(together, count):
+            return problem
+        if not self.by_row:
+            return ""
+        first = {name: value[:1] for name, value in together.items()}
+        request = {name: value[:1] for name, value in three.items()}
+        differs = self._difference(request, alone, first, allowed=_BATCH_EFFECT, drawn=True)
+        return f"the first row's {differs.output} depends on the other rows of its batch" if differs else ""
+
+    def _other_rows(self, answers: Answers, rows: int) -> str:
+        if not self._batches:
+            return ""
+        for name, value in answers.items():
+            if value.shape[:1] != (rows,):
+                size = f"has the first size {value.shape[0]}" if value.ndim else "has no dimension"
+                return f"output {name!r} {size} for a batch of {rows}"
+        return ""
+
+    def differs(self, finished: Run, allowed: float) -> Difference | None:
+        """Return the first answer of a finished file that differs from the source's.
+
+        Raises:
+            Exception: The file cannot answer a request.
+        """
+        for drawn, requests in ((False, self.examples), (True, self.drawn)):
+            for request, exact in requests:
+                if found := self._difference(request, exact, finished(request), allowed=allowed, drawn=drawn):
+                    return found
+        return None
+
+    def _difference(
+        self, request: Tensors, exact: Answers, other: Answers, *, allowed: float, drawn: bool
+    ) -> Difference | None:
+        import numpy as np
+
+        rows = _rows_of(request) if self._batches else 0
+        for name, value in exact.items():
+            answer = other.get(name)
+            if answer is None or answer.shape != value.shape or value.dtype.kind not in "fiub":
+                if answer is not None and answer.shape == value.shape and _equal(value, answer):
+                    continue
+                return Difference(output=name, amount=np.inf, allowed=allowed, request=request, drawn=drawn)
+            errors, scales = _errors(value, answer, rows)
+            limits = np.maximum(allowed, _LEAST) * scales if drawn else allowed + _EXACT * scales
+            if (errors <= limits).all():
+                continue
+            limits = limits + (_MOVES * self._movement(request, name, value, rows) if drawn else 0.0)
+            if (errors <= limits).all():
+                continue
+            row = int(np.argmax(np.where(np.isnan(errors), np.inf, errors) / limits))
+            amount = float(errors[row] / scales[row]) if drawn else float(errors[row])
+            only = {each: tensor[row : row + 1] for each, tensor in request.items()} if rows else request
+            return Difference(output=name, amount=amount, allowed=allowed, request=only, drawn=drawn)
+        return None
+
+    def _movement(self, request: Tensors, output: str, value: np.ndarray, rows: int) -> np.ndarray:
+        """Return how far the source's own answer moves with the last bit of its inputs."""
+        import numpy as np
+
+        moved: Any = 0.0
+        for to in (np.inf, -np.inf, 0):
+            near = {
+                name: np.nextafter(tensor, tensor.dtype.type(to)) if tensor.dtype.kind == "f" else tensor
+                for name, tensor in request.items()
+            }
+            errors, _ = _errors(value, self.source(near)[output], rows)
+            moved = np.maximum(moved, np.where(np.isfinite(errors), errors, 0.0))
+        return moved
+
+    def _check_ranges(self) -> None:
+        for name, span in self.drawing.ranges.items():
+            if name not in {tensor.name for tensor in self.drawing.inputs}:
+                raise DRAWN_INPUTS.error(
+                    what=f"{self.drawing.model.name!r} has no input {name!r}",
+                    where=f"inputs_between of {self.drawing.model.name!r}",
+                    fix=f"name one of {', '.join(tensor.name for tensor in self.drawing.inputs)}",
+                )
+            for request in self.drawing.examples:
+                values = request[name]
+                if values.size and not (span.low <= values.min() and values.max() <= span.high):
+                    raise DRAWN_INPUTS.error(
+                        what=f"an example has {name!r} from {values.min():g} to {values.max():g}, and only "
+                        f"{span.low:g} to {span.high:g} is declared",
+                        where=f"inputs_between of {self.drawing.model.name!r}",
+                        why="nothing is promised outside that range",
+                        fix=f"widen Between({span.low:g}, {span.high:g}, ...), or correct the example",
+                    )
+
+    def _refused(self, said: str) -> Exception:
+        whole = [each.name for each in self.drawing.inputs if "INT" in each.data_type]
+        names = [each for each in whole if each not in self.drawing.ranges] or [
+            each.name for each in self.drawing.inputs
+        ]
+        return DRAWN_INPUTS.error(
+            what=f"{self.drawing.model.name!r} refuses inputs that the build drew: {said}",
+            where=f"the inputs of {self.drawing.model.name!r}",
+            why="the build compares a network with its source on inputs of every size",
+            fix=f'say which values come, such as inputs_between={{"{names[0]}": Between(0, 9, why="...")}}',
+        )
+
+
+def _errors(exact: np.ndarray, other: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest error and the largest answer of each row; NaN and infinity equal themselves.
+
+    Without rows, the answer is one row.
+    """
+    import numpy as np
+
+    rows = rows if rows and exact.shape[:1] == (rows,) else 1
+    one, two = (each.astype(np.float64).reshape(rows, exact.size // rows) for each in (exact, other))
+    with np.errstate(all="ignore"):
+        apart = np.nan_to_num(np.abs(one - two), nan=np.inf, posinf=np.inf)
+    error = np.where((one == two) | (np.isnan(one) & np.isnan(two)), 0.0, apart)
+    finite = np.where(np.isfinite(one), np.abs(one), 0.0)
+    return error.max(axis=1, initial=0.0), np.maximum(finite.max(axis=1, initial=0.0), 1.0)
+
+
+def _equal(one: np.ndarray, two: np.ndarray) -> bool:
+    import numpy as np
+
+    return bool(np.array_equal(one, two, equal_nan=one.dtype.kind == "f"))
+
+
+def _not_finite(answers: Answers, rows: int) -> int:
+    """Return how many rows have an answer that is not finite."""
+    import numpy as np
+
+    bad = np.zeros(max(rows, 1), bool)
+    for value in answers.values():
+        if value.dtype.kind == "f" and value.size and (not rows or value.shape[:1] == (rows,)):
+            bad |= ~np.isfinite(value.reshape(max(rows, 1), -1)).all(axis=1)
+    return int(bad.sum())
+
+
+def _rows_of(request: Tensors) -> int:
+    return next((len(value) for value in request.values() if value.ndim), 1)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _shown(request: Tensors) -> str:
+    return ", ".join(f"{name}={_values(value)}" for name, value in request.items())
+
+
+def _values(value: np.ndarray) -> str:
+    numbers = ", ".join(
+        f"{number:g}" if value.dtype.kind in "fiu" else str(number) for number in value.ravel()[:_SHOWN]
+    )
+    more = f", ... of shape {list(value.shape)}" if value.size > _SHOWN else ""
+    return f"[{numbers}{more}]"

@@ -14,7 +14,9 @@ from typing import Any
 
 from triton_models.artifact.networks import onnx_signature
 from triton_models.base.encoding import Tensors
-from triton_models.builds.export.compared import difference, drawn, run, session
+from triton_models.builds.export.accepted import accepted_by
+from triton_models.builds.export.compared import difference, run, session
+from triton_models.builds.export.drawn import plain_requests
 from triton_models.builds.export.onnx import LARGEST_BYTES, serialise
 from triton_models.declare.models import PyTorchNetwork
 
@@ -58,13 +60,15 @@ def _fuse(path: Path, model: PyTorchNetwork) -> int:
     attentions = [node for node in fused.graph.node if node.op_type == "Attention"]
     if not attentions or len(attentions) != count["sdpa"] or not own <= _KNOWN:
         return 0
-    requests = drawn(onnx_signature(path).inputs, model)
-    answers = run(session(network), requests)
+    requests = plain_requests(onnx_signature(path).inputs, model, accepted_by(network))
+    exact = session(network)
+    answers = [run(exact, request) for request in requests]
     adds = any(len(each.input) > _SUM for each in attentions)
-    for masked in (_masked(fused, mask) for mask in _may_be_masks(requests)) if adds else (fused,):
+    for masked in (_masked(fused, mask) for mask in _may_be_masks(requests[0])) if adds else (fused,):
         finished = _finished(masked)
-        _, worst = difference(answers, run(session(finished), requests), scaled=True)
-        if worst <= _EQUAL:
+        other = session(finished)
+        pairs = zip(answers, requests, strict=True)
+        if all(difference(answer, run(other, each), scaled=True)[1] <= _EQUAL for answer, each in pairs):
             path.write_bytes(serialise(finished))
             return len(attentions)
     return 0

@@ -8,26 +8,41 @@ close to what tensor cores do. Inputs and outputs keep their types: requests do 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.networks import onnx_signature, side_files
+from triton_models.artifact.networks import side_files
 from triton_models.base.encoding import Tensors
-from triton_models.builds.export.compared import difference, drawn, largest, run, session
+from triton_models.builds.export.accepted import ML_DOMAIN, accepted_by, nodes_of
+from triton_models.builds.export.compared import Comparison, largest, run, run_file, session
 from triton_models.builds.export.onnx import check_onnx, serialise
-from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.facts.releases import Release
 
 _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _MASKED = 1e30  # attention adds such values to those that it ignores
+_LARGEST = 65504.0
+_LARGEST_WHOLE = 2048
+
+# The CUDA provider has these for float and not for float16: OperatorKernels.md of ONNX Runtime 1.21.0 and of
+# its main branch, read 2026-11-28. In FP16 they would run on the CPU, with copies both ways.
+_FLOAT_ONLY = ("GridSample", "IsInf", "EyeLike")
+# ONNX Runtime makes one operator of a sum and the normalization behind it, which sums in half precision
+# before ONNX Runtime 1.25, unless its strict mode is on (issue 29034 and pull request 28682 of onnxruntime).
+_NORMS = ("LayerNormalization", "SkipLayerNormalization", "SimplifiedLayerNormalization")
+_NORMS += ("SkipSimplifiedLayerNormalization",)
 
 
-def halve(path: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition) -> str:
-    """Convert a network to FP16 in place, if its answers stay within the tolerance of those in FP32.
+def halve(path: Path, comparison: Comparison, *, allowed: float, release: Release, write: bool = True) -> str:
+    """Convert a network to FP16 in place, if its answers stay within the tolerance of its source's.
 
-    It answers the examples of its declaration, or drawn inputs if it is a step among others. The tolerance of
-    large answers to drawn inputs is a part of their largest element.
+    Args:
+        path: The file in FP32. It is replaced by a file that ONNX and ONNX Runtime have accepted.
+        comparison: The answers of the source.
+        allowed: The tolerance.
+        release: The release that serves the file.
+        write: False only finds out whether the conversion is possible, for a plan.
 
     Returns:
         What keeps the network in FP32, with the layer that is responsible; empty if it is now in FP16.
@@ -37,40 +52,130 @@ def halve(path: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition) 
     if any(side_files(path)):
         return "its weights are larger than a file that can be converted"
     network = onnx.load(str(path))
-    if any(node.op_type in _QUANTIZED for node in network.graph.node):
-        return "it is quantized"
-    if any(each.data_type == onnx.TensorProto.FLOAT16 for each in network.graph.initializer):
-        return ""  # it is in FP16 already
-    allowed, taken = build.allowed("fp16"), onnx_signature(path).inputs
-    examples = [each.first for each in build.examples()]
-    requests = [each for each in examples if all(tensor.name in each for tensor in taken)]
+    if is_half(network) and not is_quantized(network):
+        return ""
+    if refused := next(_refusals(network, comparison), ""):
+        return refused
+    staged = path.with_name("model.fp16.onnx")
     try:
-        half = to_fp16(network)
+        half = to_fp16(network, exact_norms=not strict_norms(network, release))
         rounding = _rounding(half)
-        sessions = [session(each) for each in (network, rounding)]
-        for inputs in requests or [drawn(taken, model)]:
-            answers = (run(each, inputs) for each in sessions)
-            most, worst = difference(*answers, scaled=not requests)
-            if not worst <= allowed:
-                layer = _layer(network, rounding, inputs)
-                return f"{most} differs by {worst:.2g}, {allowed:g} is allowed; the most is lost in {layer}"
-    except Exception as error:  # noqa: BLE001  whatever ONNX Runtime raises
+        if found := comparison.differs(run_file(session(rounding)), allowed):
+            layer = _layer(network, rounding, found.request)
+            return f"{found}" + (f"; the most is lost in {layer}" if layer else "")
+        staged.write_bytes(serialise(half))
+        check_onnx(staged)
+        session(str(staged))
+        if write:
+            staged.replace(path)
+    except Exception as error:  # noqa: BLE001  whatever ONNX and ONNX Runtime raise
         said = str(error).partition("\n")[0]
-        return f"ONNX Runtime cannot convert it, or run it on the CPU: {said}"
-    path.write_bytes(serialise(half))
-    check_onnx(path)
+        return f"it cannot be converted, or run on the CPU: {said}"
+    finally:
+        staged.unlink(missing_ok=True)
     return ""
 
 
-def to_fp16(network: Any) -> Any:
+def is_half(network: Any) -> bool:
+    """Return whether a network has weights in FP16."""
+    import onnx
+
+    constants = (each.t for node in nodes_of(network) for each in node.attribute if each.HasField("t"))
+    half = onnx.TensorProto.FLOAT16
+    return any(each.data_type == half for each in (*network.graph.initializer, *constants))
+
+
+def is_quantized(network: Any) -> bool:
+    """Return whether a network is quantized."""
+    return any(node.op_type in _QUANTIZED for node in network.graph.node)
+
+
+def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
+    """Yield why FP16 is wrong for a network, whatever the answers to some inputs are."""
+    if is_quantized(network):
+        yield "it is quantized"
+    if ml := next((node for node in nodes_of(network) if node.domain == ML_DOMAIN), None):
+        yield f"it has {ml.op_type}, an operator of {ML_DOMAIN}: these compute in FP32 only"
+    if comparison.why_not:
+        yield f"it cannot be compared: {comparison.why_not}"
+    drawing, accepted = comparison.drawing, accepted_by(network)
+    for tensor in drawing.inputs:
+        if tensor.data_type not in {"TYPE_FP32", "TYPE_FP64"}:
+            continue
+        span = drawing.ranges.get(tensor.name)
+        if span is not None and max(abs(span.low), abs(span.high)) > _LARGEST:
+            yield f"input {tensor.name!r} reaches {max(abs(span.low), abs(span.high)):g}, FP16 {_LARGEST:g}"
+        reach = accepted[tensor.name].reach if tensor.name in accepted and span is None else 0.0
+        if reach > _LARGEST_WHOLE and accepted[tensor.name].center is not None:
+            limit = f"FP16 ends at {_LARGEST:g}, and has all whole numbers only up to {_LARGEST_WHOLE}"
+            yield f"input {tensor.name!r} reaches about {reach:.2g}, by the operator that reads it; {limit}"
+        for number in _coarse(request[tensor.name] for request in drawing.written):
+            yield f"an example has {tensor.name}={number:.10g}, a whole number that FP16 does not have"
+
+
+def _coarse(examples: Iterator[Any]) -> Iterator[float]:
+    """Yield whole numbers that FP16 rounds."""
+    import numpy as np
+
+    for values in examples:
+        with np.errstate(over="ignore"):
+            whole = (values == np.round(values)) & (np.abs(values) > _LARGEST_WHOLE)
+            yield from values[whole & (values.astype(np.float16).astype(values.dtype) != values)][:1].tolist()
+
+
+def strict_norms(network: Any, release: Release) -> bool:
+    """Return whether ONNX Runtime's strict mode can keep the sums of normalizations in FP32.
+
+    It is a CUDA option, which the backend passes since 24.06, and needs equal shapes of the two values whose
+    sum is normalized (skip_layer_norm.cc of ONNX Runtime, read 2026-11-28).
+    """
+    import onnx
+
+    if not release.switches_tf32:
+        return False
+    inferred = onnx.shape_inference.infer_shapes(network).graph
+    values = (*inferred.input, *inferred.value_info, *inferred.output)
+    shapes = {each.name: _sizes(each) for each in values if each.type.tensor_type.HasField("shape")}
+    shapes |= {each.name: list(each.dims) for each in inferred.initializer}
+    sums = {node.output[0]: node for node in network.graph.node if node.op_type == "Add"}
+    for node in network.graph.node:
+        pair: Sequence[str] = ()
+        if node.op_type.startswith("Skip"):
+            pair = node.input[:2]
+        elif node.op_type in {*_NORMS, "ReduceMean"} and node.input[0] in sums:
+            pair = sums[node.input[0]].input
+        if pair and not _is_bias(pair, shapes, sums):
+            one, two = (shapes.get(name) for name in pair)
+            if one is None or one != two or None in one:
+                return False
+    return True
+
+
+def _is_bias(pair: Sequence[str], shapes: Any, sums: Any) -> bool:
+    """Return whether a sum adds one value per feature; the sum before it is then the one that counts."""
+    for bias, value in (pair, reversed(pair)):
+        if len(shapes.get(bias) or (0, 0)) == 1:
+            before = sums.get(value)
+            one, two = (shapes.get(name) for name in before.input) if before else ((), ())
+            return one == two and None not in (one or (None,) if before else ())
+    return False
+
+
+def _sizes(value: Any) -> list[int | str | None]:
+    dims = value.type.tensor_type.shape.dim
+    return [each.dim_param or (each.dim_value if each.HasField("dim_value") else None) for each in dims]
+
+
+def to_fp16(network: Any, *, exact_norms: bool = False) -> Any:
     """Return a network with FP16 weights and arithmetic, except for operators that have none."""
     import onnx_ir
     from onnx_ir.passes.common import TopologicalSortPass
-    from onnxruntime.transformers.float16 import convert_float_to_float16  # type: ignore[import-untyped]
+    from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16  # type: ignore[import-untyped]
 
+    blocked = [*DEFAULT_OP_BLOCK_LIST, *_FLOAT_ONLY, *(_NORMS if exact_norms else ())]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are rounded to the largest and the least of FP16
-        half = convert_float_to_float16(deepcopy(network), keep_io_types=True)
+        half = convert_float_to_float16(deepcopy(network), keep_io_types=True, op_block_list=blocked)
     # It appends its casts, and a valid file has every node after those that it needs.
     return onnx_ir.to_proto(TopologicalSortPass()(onnx_ir.from_proto(half)).model)
 
@@ -94,10 +199,11 @@ def _rounding(half: Any) -> Any:
     nodes = []
     for node in single.graph.node:
         nodes.append(node)
-        for each in node.attribute:
-            if each.name in {"to", "dtype"} and each.i == float16:
-                each.i = float32
         taken = next((types[name] for name in node.input if name in types), 0)
+        for each in node.attribute:
+            if each.name in {"to", "dtype"}:
+                taken = each.i  # also of the casts of inputs
+                each.i = float32 if taken == float16 else taken
         for place, name in enumerate(node.output):
             if types.setdefault(name, taken) != float16:
                 continue

@@ -1,0 +1,262 @@
+"""What a network's graph says about the values that its inputs get.
+
+The build follows each input to the first operators that read it: a table limits its numbers, a scaler names
+their usual size, an imputer knows missing values. Operators that only move values are passed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ML_DOMAIN = "ai.onnx.ml"
+
+_MOVES = frozenset(
+    {
+        *("Cast", "CastLike", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Slice"),
+        *("Split", "Concat", "FeatureVectorizer", "Expand", "Clip", "Imputer", "Where", "StringNormalizer"),
+        *("Sub", "Add", "Div", "Mul", "BatchNormalization", "Scaler", "Normalizer", "If", "Loop"),
+    }
+)
+_TREES = frozenset({"TreeEnsemble", "TreeEnsembleRegressor", "TreeEnsembleClassifier"})
+_READS_FEATURES = frozenset(
+    {
+        *("Gemm", "MatMul", "Scaler", "BatchNormalization", "Normalizer", "Binarizer", "FeatureVectorizer"),
+        *("LinearRegressor", "LinearClassifier", "SVMRegressor", "SVMClassifier", *_TREES),
+    }
+)
+_WORDS = ("keys_strings", "cats_strings", "pool_strings", "string_vocabulary", "keys_tensor", "classlabels")
+_NUMBERS = ("keys_int64s", "cats_int64s", "pool_int64s", "int64_vocabulary", "cats_int64s")
+_FEW = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """The values of one input that a graph suggests.
+
+    Attributes:
+        table: The entries of the smallest table that it indexes.
+        center: The values that the first operators subtract, per feature.
+        scale: The values that they divide by, per feature.
+        features: True if operators on rows of features read it: its values may be of any size.
+        mask: True if the graph subtracts it from a constant, as masks are.
+        missing: True if an operator knows NaN.
+        numbers: The only whole numbers that a lookup knows.
+        words: Strings that a lookup knows.
+    """
+
+    table: int | None = None
+    center: np.ndarray | None = None
+    scale: np.ndarray | None = None
+    features: bool = False
+    mask: bool = False
+    missing: bool = False
+    numbers: tuple[int, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @property
+    def reach(self) -> float:
+        """The largest usual value, three scales from the center; 0 if no operator says one."""
+        import numpy as np
+
+        if self.center is None and self.scale is None:
+            return 0.0
+        center = np.abs(self.center) if self.center is not None else np.zeros(1)
+        scale = np.abs(self.scale) if self.scale is not None else np.zeros(1)
+        return float(np.max(center, initial=0.0) + 3 * np.max(scale, initial=0.0))
+
+
+def nodes_of(network: Any) -> Iterator[Any]:
+    """Yield all operators of a network, also those of its functions and of graphs inside operators."""
+    waiting = [network.graph, *network.functions]
+    while waiting:
+        for node in waiting.pop().node:
+            yield node
+            for attribute in node.attribute:
+                waiting.extend(([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs))
+
+
+def accepted_by(network: Any) -> dict[str, Accepted]:
+    """Return what a network of onnx says about each of its inputs."""
+    graph = _Graph.of(network)
+    return {each.name: graph.follow(each.name) for each in network.graph.input}
+
+
+@dataclass(slots=True)
+class _Graph:
+    constants: dict[str, Callable[[], np.ndarray]] = field(default_factory=dict)
+    sizes: dict[str, Sequence[int]] = field(default_factory=dict)
+    readers: dict[str, list[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, network: Any) -> _Graph:
+        import numpy as np
+        from onnx import numpy_helper
+
+        graph = cls()
+        for tensor in network.graph.initializer:
+            if not tensor.external_data:
+                graph.constants[tensor.name] = functools.partial(numpy_helper.to_array, tensor)
+            graph.sizes[tensor.name] = tuple(tensor.dims)
+        for node in nodes_of(network):
+            if node.op_type == "Constant" and (value := _constant(node)) is not None:
+                graph.constants[node.output[0]] = functools.partial(np.asarray, value)
+                graph.sizes[node.output[0]] = value.shape
+            for name in node.input:
+                graph.readers.setdefault(name, []).append(node)
+        return graph
+
+    def follow(self, name: str) -> Accepted:
+        """Collect what the operators behind an input say, up to those that compute something new."""
+        accepted, seen, waiting = Accepted(), {name}, deque([name])
+        while waiting:
+            value = waiting.popleft()
+            for node in self.readers.get(value, ()):
+                accepted = self._read(node, value, accepted)
+                if node.op_type not in _MOVES or self._mixes(node, value):
+                    continue
+                fresh = [each for each in node.output if each and each not in seen]
+                seen.update(fresh)
+                waiting.extend(fresh)
+        return accepted
+
+    def _mixes(self, node: Any, value: str) -> bool:
+        """Return whether an operator computes with a second value that is no constant."""
+        arithmetic = node.op_type in {"Sub", "Add", "Div", "Mul"}
+        return arithmetic and any(each != value and each not in self.constants for each in node.input)
+
+    def _read(self, node: Any, value: str, so_far: Accepted) -> Accepted:
+        place = list(node.input).index(value)
+        if (entries := self._table(node, place)) is not None:
+            so_far = replace(so_far, table=min(entries, so_far.table or entries))
+        if node.op_type in _READS_FEATURES:
+            so_far = replace(so_far, features=True)
+        if node.op_type in {"IsNaN", "Imputer"} or (node.op_type in _TREES and _tracks_missing(node)):
+            so_far = replace(so_far, missing=True)
+        if node.op_type == "Sub" and place == 1 and node.input[0] in self.constants:
+            so_far = replace(so_far, mask=True)
+        center, scale = self._scaling(node, place)
+        if center is not None and so_far.center is None:
+            so_far = replace(so_far, center=center)
+        if scale is not None and so_far.scale is None:
+            so_far = replace(so_far, scale=scale)
+        numbers, words = _lookup(node)
+        return replace(so_far, numbers=so_far.numbers or numbers, words=so_far.words or words)
+
+    def _table(self, node: Any, place: int) -> int | None:
+        """Return the entries of the table that an operator indexes with a value."""
+        if node.op_type in {"Gather", "GatherElements", "ArrayFeatureExtractor"} and place == 1:
+            sizes = self.sizes.get(node.input[0])
+            axis = -1 if node.op_type == "ArrayFeatureExtractor" else _attribute(node, "axis", 0)
+            return sizes[axis] if sizes else None
+        if node.op_type == "EmbedLayerNormalization" and place < 2:  # noqa: PLR2004  tokens, then segments
+            sizes = self.sizes.get(node.input[2 if place == 0 else 4])
+            return sizes[0] if sizes else None
+        if node.op_type == "OneHot" and place == 0 and node.input[1] in self.constants:
+            return int(self.constants[node.input[1]]().ravel()[0])
+        return None
+
+    def _scaling(self, node: Any, place: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Return what an operator subtracts from a value, and what it divides it by."""
+        import numpy as np
+
+        def other(index: int) -> np.ndarray | None:
+            name = node.input[index] if index < len(node.input) else ""
+            read = self.constants.get(name)
+            return read().astype(np.float64).ravel() if read and read().dtype.kind in "fiu" else None
+
+        kind, constant = node.op_type, other(1 - place) if place < 2 else None  # noqa: PLR2004
+        with np.errstate(all="ignore"):
+            if kind == "Scaler":
+                offset, factor = (np.array(_attribute(node, each, ())) for each in ("offset", "scale"))
+                return (offset if offset.size else None), (_finite(1 / factor) if factor.size else None)
+            if kind == "BatchNormalization" and place == 0 and (mean := other(3)) is not None:
+                variance = other(4)
+                return mean, None if variance is None else _finite(np.sqrt(np.abs(variance)))
+            if kind in _TREES:
+                return _thresholds(node)
+            if kind in {"Gemm", "MatMul"} and place == 0 and constant is not None:
+                sizes = self.sizes[node.input[1]]
+                rows = constant.reshape(sizes) if len(sizes) == 2 else None  # noqa: PLR2004
+                if rows is None:
+                    return None, None
+                weights = np.abs(rows.T if _attribute(node, "transB", 0) else rows)
+                return None, _finite(1 / np.max(weights, axis=1, initial=1e-30))
+            if constant is None or constant.size == 0:
+                return None, None
+            if kind in {"Sub", "Add"}:
+                return (constant if kind == "Sub" and place == 0 else -constant), None
+            if kind in {"Div", "Mul"}:
+                return None, _finite(np.abs(constant if kind == "Div" else 1 / constant))
+        return None, None
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    return np.clip(np.nan_to_num(np.abs(values), nan=1.0, posinf=1e12), 1e-12, 1e12)
+
+
+def _constant(node: Any) -> np.ndarray | None:
+    import numpy as np
+    from onnx import numpy_helper
+
+    for attribute in node.attribute:
+        if attribute.name == "value":
+            return numpy_helper.to_array(attribute.t)
+        if attribute.name in {"value_float", "value_int"}:
+            return np.array(attribute.f if attribute.name == "value_float" else attribute.i)
+        if attribute.name in {"value_floats", "value_ints"}:
+            return np.array(list(attribute.floats or attribute.ints))
+    return None
+
+
+def _attribute(node: Any, name: str, otherwise: Any) -> Any:
+    import onnx
+
+    found = next((each for each in node.attribute if each.name == name), None)
+    return otherwise if found is None else onnx.helper.get_attribute_value(found)
+
+
+def _tracks_missing(node: Any) -> bool:
+    return any(_attribute(node, "nodes_missing_value_tracks_true", ()))
+
+
+def _thresholds(node: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the middle of each feature's thresholds, and half of their range."""
+    import numpy as np
+
+    features = np.array(_attribute(node, "nodes_featureids", ()), np.int64)
+    values = np.array(_attribute(node, "nodes_values", ()), np.float64)
+    branches = np.array([each != b"LEAF" for each in _attribute(node, "nodes_modes", ())])
+    if not features.size or features.shape != values.shape or branches.shape != values.shape:
+        return None, None
+    count = int(features.max()) + 1
+    low, high = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(low, features[branches], values[branches])
+    np.maximum.at(high, features[branches], values[branches])
+    unused = ~np.isfinite(low)
+    low[unused], high[unused] = 0, 1
+    return (low + high) / 2, np.maximum((high - low) / 2, 1e-3 * np.maximum(np.abs(low), 1))
+
+
+def _lookup(node: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Return the numbers and strings that an operator looks up."""
+    if node.op_type not in {"LabelEncoder", "CategoryMapper", "OneHotEncoder", "TfIdfVectorizer"} | {
+        *("StringNormalizer", "DictVectorizer")
+    }:
+        return (), ()
+    numbers, words = (), ()
+    for attribute in node.attribute:
+        if attribute.name in _NUMBERS:
+            numbers = tuple(attribute.ints[:_FEW])
+        elif attribute.name in _WORDS:
+            listed = attribute.strings[:_FEW] or attribute.t.string_data[:_FEW]
+            words = tuple(each.decode(errors="replace") for each in listed)
+    return numbers, words

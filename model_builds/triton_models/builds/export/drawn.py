@@ -1,0 +1,318 @@
+"""Inputs that the build draws, to compare a finished network with its source.
+
+Nobody picked them to be easy: zeros, negative and large values, whole numbers, missing values where the graph
+knows them, several sizes and batches. They are seeded, and how many there are depends on what the network
+costs to run, never on the clock: equal sources give equal records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from triton_models.artifact.networks import NetworkTensor
+from triton_models.base.encoding import Tensors
+from triton_models.builds.export.accepted import Accepted
+from triton_models.declare.declaration import Example
+from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.declare.tensors import NUMPY_TYPES, Between, DynamicDim
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_ROWS = 512
+_REQUESTS = 128  # of a network without a batch
+_FEW = 4  # a batch of 1, and one of 3
+_LARGEST_BATCH = 256
+_OPERATIONS = 1e10  # about two seconds of a core
+_MOST_BYTES = 64 << 20  # of one request
+_OPEN_SIZES = (4, 7, 3, 1, 16, 64, 224)
+_LARGE = (1e3, 1e6, 1e9)
+_WORDS = ("", "a", "yes", "Zürich", "text with spaces")
+_FEATURE_RANK = 2
+_ROW_KINDS = ("usual", "wide", "zeros", "negative", "whole", "usual", "ones", "millions", "billions", "mixed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """Draws requests for one network.
+
+    Attributes:
+        inputs: The inputs of the network, as its file has them.
+        accepted: What the graph says about each input.
+        ranges: What the declaration says.
+        examples: The first requests of the examples that fit this network.
+        written: Those among them that the user wrote.
+        operations: What one row costs, in arithmetic operations.
+        sizes: The sizes of dimensions that nothing declares; see `possible_sizes`.
+    """
+
+    model: PyTorchNetwork | OnnxFile
+    inputs: Sequence[NetworkTensor]
+    accepted: Mapping[str, Accepted] = field(default_factory=dict)
+    examples: Sequence[Tensors] = ()
+    written: Sequence[Tensors] = ()
+    operations: float = 0.0
+    sizes: Sequence[int] = ()
+
+    @property
+    def ranges(self) -> Mapping[str, Between]:
+        """The ranges that the declaration promises."""
+        return self.model.inputs_between
+
+    @property
+    def rows(self) -> int:
+        """How many rows are drawn, or requests for a network without a batch."""
+        most = _ROWS if self.model.max_batch_size else _REQUESTS
+        return max(_FEW, min(most, int(_OPERATIONS / max(self.operations, 1.0))))
+
+    def requests(self) -> Iterator[Tensors]:
+        """Yield requests; the first row of the second one is the first request, if the network batches."""
+        combinations = max(map(len, self._candidates().values()), default=1)
+        batches = [min(each, max(1, self.model.max_batch_size)) for each in (1, 3)]
+        left, number = self.rows, 0
+        second = self.request(0, batch=batches[1])
+        if self.model.max_batch_size:
+            yield {name: value[:1] for name, value in second.items()}
+            yield second
+            left, number = left - sum(batches), 2
+        while left > 0:
+            largest = min(left, self.model.max_batch_size, _LARGEST_BATCH, self._fitting())
+            batch = min((1, 3, 2)[number % 3] if number < 2 * combinations + 2 else largest, largest, left)
+            yield self.request(number, batch=max(1, batch))
+            left, number = left - max(1, batch), number + 1
+
+    def request(self, number: int, *, batch: int) -> Tensors:
+        """Return one request: its sizes and its values depend on its number alone."""
+        import numpy as np
+
+        random = np.random.default_rng(seed=number)
+        sizes = {key: of[number % len(of)] for key, of in self._candidates().items()}
+        request = {}
+        for tensor in self.inputs:
+            dims = list(tensor.dims or ())
+            shape = [
+                size if isinstance(size, int) else sizes.get(_key(tensor, axis), batch)
+                for axis, size in enumerate(dims)
+            ]
+            if self.model.max_batch_size and shape:
+                shape[0] = batch
+            request[tensor.name] = self._values(tensor, shape, random, number)
+        return request
+
+    def _fitting(self) -> int:
+        sizes = {key: max(of) for key, of in self._candidates().items()}
+        row = sum(
+            8
+            * math.prod(
+                size if isinstance(size, int) else sizes[_key(tensor, axis)]
+                for axis, size in enumerate(tensor.dims or ())
+                if axis or not self.model.max_batch_size
+            )
+            for tensor in self.inputs
+        )
+        return max(1, _MOST_BYTES // max(row, 1))
+
+    def _candidates(self) -> dict[str, Sequence[int]]:
+        """Return the sizes to try for each open dimension, by its name or place."""
+        declared = _declared_sizes(self.model)
+        found: dict[str, Sequence[int]] = {}
+        for tensor in self.inputs:
+            for axis, size in enumerate(tensor.dims or ()):
+                key = _key(tensor, axis)
+                if isinstance(size, int) or key in found or (axis == 0 and self.model.max_batch_size):
+                    continue
+                shapes = [each[tensor.name].shape for each in self.examples if tensor.name in each]
+                shown = dict.fromkeys(shape[axis] for shape in shapes if axis < len(shape))
+                known = declared.get((tensor.name, axis)) or tuple(dict.fromkeys((*shown, *self.sizes)))
+                found[key] = known or tuple(shown) or _OPEN_SIZES[:1]
+        return found
+
+    def possible_sizes(self) -> Iterator[Sequence[int]]:
+        """Yield sizes of dimensions that nothing declares, until the network accepts one."""
+        declared = _declared_sizes(self.model)
+        if all(
+            isinstance(size, int)
+            or (tensor.name, axis) in declared
+            or (not axis and self.model.max_batch_size)
+            for tensor in self.inputs
+            for axis, size in enumerate(tensor.dims or ())
+        ):
+            yield ()
+            return
+        yield _OPEN_SIZES[:3]
+        if self.examples:
+            yield ()
+        for size in _OPEN_SIZES:
+            yield (size,)
+
+    def _values(self, tensor: NetworkTensor, shape: Sequence[int], random: Any, number: int) -> Any:
+        import numpy as np
+
+        accepted = self.accepted.get(tensor.name, Accepted())
+        dtype = np.dtype(NUMPY_TYPES.get(tensor.data_type.removeprefix("TYPE_"), "object"))
+        span = self.ranges.get(tensor.name)
+        if dtype.kind == "O":
+            words = np.array([each.encode() for each in accepted.words or _WORDS], object)
+            return random.choice(words, shape)
+        rows = max(1, shape[0]) if shape and self.model.max_batch_size else 1
+        row_shape = list(shape[1:] if self.model.max_batch_size else shape)
+        draw = self._floats if dtype.kind == "f" else self._integers
+        values = np.stack(
+            [draw(tensor, accepted, span, row_shape, random, number * 5 + row) for row in range(rows)]
+        )
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            values = np.clip(values, max(limits.min, -(2**53)), min(limits.max, 2**53))
+        with np.errstate(over="ignore"):
+            return np.reshape(values, shape).astype(dtype)
+
+    def _floats(
+        self,
+        tensor: NetworkTensor,
+        accepted: Accepted,
+        span: Between | None,
+        shape: Sequence[int],
+        random: Any,
+        place: int,
+    ) -> np.ndarray:
+        import numpy as np
+
+        if span is not None:
+            return _within(span, shape, random, place)
+        if accepted.table is not None or accepted.numbers:
+            return self._integers(tensor, accepted, span, shape, random, place).astype(float)
+        raw = accepted.features and len(tensor.dims or ()) == _FEATURE_RANK
+        center, scale = _fitted(accepted.center, shape, 0.0), _fitted(accepted.scale, shape, 1.0)
+        shown = max(
+            (_largest(each[tensor.name]) for each in self.written if tensor.name in each), default=0.0
+        )
+        usual = center + scale * random.standard_normal(shape)
+        kind = _ROW_KINDS[place % len(_ROW_KINDS)]
+        if raw and kind == "mixed":
+            return np.where(random.random(shape) < 0.5, usual, random.choice(_LARGE, shape))
+        if kind in {"millions", "billions"}:
+            size = (_LARGE[1] if kind == "millions" else _LARGE[2]) if raw else 1.0
+            values = usual * size if not raw else random.uniform(-size, size, shape)
+        elif kind == "whole":
+            top = max(accepted.reach, 1e5) if raw else max(2.0, accepted.reach)
+            values = np.round(random.uniform(0, top, shape))
+        else:
+            wide = max(10.0, 3 * shown) if not raw or accepted.reach else max(10.0, 10 * shown)
+            values = {
+                "zeros": np.zeros(shape),
+                "ones": np.ones(shape),
+                "negative": -np.abs(usual),
+                "wide": center + scale * wide * random.uniform(-1, 1, shape),
+            }.get(kind, usual)
+        if accepted.missing and place % 3 == 2:  # noqa: PLR2004  every third row
+            values = np.where(random.random(shape) < 0.3, np.nan, values)  # noqa: PLR2004
+        return values
+
+    def _integers(
+        self,
+        tensor: NetworkTensor,
+        accepted: Accepted,
+        span: Between | None,
+        shape: Sequence[int],
+        random: Any,
+        place: int,
+    ) -> np.ndarray:
+        import numpy as np
+
+        if span is not None:
+            return np.round(_within(span, shape, random, place))
+        if accepted.numbers:
+            return random.choice(np.array(accepted.numbers), shape)
+        if accepted.table is not None:
+            ends = {1: 0, 2: accepted.table - 1}
+            return (
+                np.full(shape, ends[place % 5])
+                if place % 5 in ends
+                else random.integers(0, accepted.table, shape)
+            )
+        kind = tensor.data_type.removeprefix("TYPE_")
+        if kind in {"UINT8", "INT8"}:
+            low, high = (0, 256) if kind == "UINT8" else (-128, 128)
+            return random.integers(low, high, shape)
+        masks = accepted.mask or "mask" in tensor.name.lower() or kind == "BOOL"
+        sizes = (tensor.dims or ())[1:]
+        if accepted.features and not masks and all(isinstance(each, int) for each in sizes):
+            return (
+                np.round(_LARGE[place % 2] * random.uniform(-1, 1, shape))
+                if place % 3
+                else random.integers(0, 10, shape)
+            )
+        if not masks and (shown := [each[tensor.name] for each in self.written if tensor.name in each]):
+            return random.choice(np.concatenate([each.ravel() for each in shown]), shape)
+        length = random.integers(1, shape[-1] + 1) if shape and shape[-1] and place % 2 else shape[-1:] or 1
+        return (
+            np.broadcast_to(np.arange(shape[-1] if shape else 1) < length, shape or (1,)).reshape(shape) + 0
+        )
+
+
+def plain_requests(
+    inputs: Sequence[NetworkTensor], model: PyTorchNetwork | OnnxFile, accepted: Mapping[str, Accepted]
+) -> list[Tensors]:
+    """Return two drawn requests of two sizes, for rewrites that keep a network's answers."""
+    drawn = Drawn(model=model, inputs=inputs, accepted=accepted)
+    return [drawn.request(number, batch=2) for number in (0, 1)]
+
+
+def fitting_examples(examples: Sequence[Example], inputs: Sequence[NetworkTensor]) -> list[Example]:
+    """Return the examples that have every input of a network; a step among others may have none."""
+    return [each for each in examples if all(tensor.name in each.inputs for tensor in inputs)]
+
+
+def _declared_sizes(model: PyTorchNetwork | OnnxFile) -> dict[tuple[str, int], Sequence[int]]:
+    """Return sizes between the least and the usual one of each declared open dimension."""
+    found: dict[tuple[str, int], Sequence[int]] = {}
+    skipped = 1 if model.max_batch_size else 0
+    if isinstance(model, OnnxFile):
+        for name, shapes in model.profile.items():
+            for axis, ends in enumerate(zip(shapes.min, shapes.opt, shapes.max, strict=False)):
+                found[name, axis] = tuple(dict.fromkeys(ends))
+        return found
+    for tensor in model.inputs:
+        for axis, size in enumerate(tensor.dims, start=skipped):
+            if isinstance(size, DynamicDim):
+                between = min(size.min + 3, size.max)
+                found[tensor.name, axis] = tuple(dict.fromkeys((size.min, between, size.usual)))
+    return found
+
+
+def _key(tensor: NetworkTensor, axis: int) -> str:
+    size = (tensor.dims or ())[axis]
+    return size if isinstance(size, str) else f"{tensor.name}/{axis}"
+
+
+def _within(span: Between, shape: Sequence[int], random: Any, place: int) -> np.ndarray:
+    import numpy as np
+
+    values = random.uniform(span.low, span.high, shape)
+    ends = {1: span.low, 3: span.high, 5: min(max(0.0, span.low), span.high)}
+    if place % 7 in ends:
+        return np.full(shape, ends[place % 7])
+    return np.clip(np.round(values), span.low, span.high) if place % 7 == 6 else values  # noqa: PLR2004
+
+
+def _fitted(values: np.ndarray | None, shape: Sequence[int], otherwise: float) -> Any:
+    """Return values per feature, or their mean if they are not the last dimension's."""
+    import numpy as np
+
+    if values is None:
+        return otherwise
+    if values.size == 1 or (shape and values.size == shape[-1]):
+        return values
+    if len(shape) >= _FEATURE_RANK and values.size == shape[0]:
+        return values.reshape(-1, *([1] * (len(shape) - 1)))
+    return float(np.max(np.abs(values)))
+
+
+def _largest(values: np.ndarray) -> float:
+    import numpy as np
+
+    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    return float(np.abs(finite).max(initial=0)) if finite.dtype.kind in "fiu" else 0.0
