@@ -254,9 +254,14 @@ def _make_forest(model: Forest, build: ModelDefinition, job: Job) -> ModelConfig
     _record_weights(model, job)
     if refused := gpu_refuses_forest(model, shape, job.release):
         model = _on_cpu(model, refused, job.release)
-    return _configure(
+    config = _configure(
         model, build, job, tensors=tensors(model, shape), parameters=parameters(model, shape, job.release)
     )
+    if list(config.output[0].dims) == [1]:
+        # The backend drops sizes of 1 from its answers; with a reshape, the server puts them back.
+        config.output[0].reshape.shape.append(1)
+        write_config(config, job.root / model.name / CONFIG_FILE)
+    return config
 
 
 def _on_cpu(forest: Forest, refused: str, release: Release) -> Forest:
