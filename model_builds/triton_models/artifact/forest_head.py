@@ -204,16 +204,16 @@ def read_xgboost(file: IO[bytes]) -> ForestHead | None:
     Raises:
         OSError: The file cannot be read.
     """
-    text = _ends(file)
-    objective = _value(text, rb"name", rb"[a-z]+:[a-z_]+")
+    text = read_ends(file)
+    objective = text_value(text, rb"name", rb"[a-z]+:[a-z_]+")
     if not objective:
         return None
-    classes = max(1, int(_value(text, rb"num_class", rb"[0-9]{1,5}") or 1))
-    each = int(_value(text, rb"num_parallel_tree", rb"[0-9]{1,9}") or 1)
+    classes = max(1, int(text_value(text, rb"num_class", rb"[0-9]{1,5}") or 1))
+    each = int(text_value(text, rb"num_parallel_tree", rb"[0-9]{1,9}") or 1)
     of_trees = chain.from_iterable([number] * min(each, 2) for number in range(classes))
     return ForestHead(
-        features=int(_value(text, rb"num_feature", _NUMBER) or 0),
-        targets=max(1, int(_value(text, rb"num_target", _NUMBER) or 1)),
+        features=int(text_value(text, rb"num_feature", _NUMBER) or 0),
+        targets=max(1, int(text_value(text, rb"num_target", _NUMBER) or 1)),
         classes=classes,
         class_ids=list(of_trees) if classes > 1 else [0],
         task=MULTI_CLASS if classes > 1 else 0,
@@ -279,7 +279,8 @@ def _array(file: IO[bytes], kind: str) -> tuple[Any, ...]:
     return _numbers(file, kind, count)
 
 
-def _ends(file: IO[bytes]) -> bytes:
+def read_ends(file: IO[bytes]) -> bytes:
+    """Return the beginning and the end of a file, where XGBoost writes its parameters."""
     beginning, end = file.read(_BEGINNING), b""
     if file.seekable():
         size = file.seek(0, io.SEEK_END)
@@ -289,7 +290,7 @@ def _ends(file: IO[bytes]) -> bytes:
     return beginning + end
 
 
-def _value(text: bytes, key: bytes, value: bytes) -> str:
+def text_value(text: bytes, key: bytes, value: bytes) -> str:
     """Return the string of a key in JSON or UBJSON; empty without one."""
     found = re.search(rb'"%s"\s*:\s*"(%s)"' % (key, value), text)
     if found is None:  # UBJSON: the value is S, the type of its length, the length, and the string

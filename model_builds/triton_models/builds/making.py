@@ -248,9 +248,27 @@ def _make_dali(model: DaliPipeline, build: ModelDefinition, job: Job) -> ModelCo
 
 
 def _make_forest(model: Forest, build: ModelDefinition, job: Job) -> ModelConfig:
-    from triton_models.builds.export.forests import gpu_refuses_forest, parameters, tensors, write_forest
+    from triton_models.builds.export.forest_comparison import compare_forest
+    from triton_models.builds.export.forest_source import CHECKPOINT
+    from triton_models.builds.export.forests import (
+        forest_source,
+        gpu_refuses_forest,
+        parameters,
+        tensors,
+        write_forest,
+    )
 
-    shape = write_forest(model, model.weights or build.weights, job.folder(model.name))
+    source, folder = forest_source(model, model.weights or build.weights), job.folder(model.name)
+    shape = write_forest(model, source, folder)
+    compared = compare_forest(
+        model,
+        source,
+        folder / CHECKPOINT,
+        examples=build.examples() if model.name == build.name else (),
+        tolerance=build.allowed_of(["fp32"]),
+    )
+    if compared is not None:
+        job.compared[model.name] = compared
     _record_weights(model, job)
     if refused := gpu_refuses_forest(model, shape, job.release):
         model = _on_cpu(model, refused, job.release)
