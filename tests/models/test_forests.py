@@ -22,7 +22,8 @@ from triton_models.artifact.forest_head import ForestHead
 from triton_models.artifact.pbtxt import read_config
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
-from triton_models.builds.export import forests
+from triton_models.builds.export import forest_source
+from triton_models.builds.export.forest_source import Source
 from triton_models.builds.export.forests import forest_reference, write_forest
 from triton_models.check.check import check_path
 from triton_models.check.target import target
@@ -247,7 +248,7 @@ def test_a_file_of_an_unknown_version_is_refused_with_the_models_name(
 def test_a_checkpoint_that_treelite_crashes_or_hangs_at_is_refused(
     at: int, said: str, trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forests, "_READ_S", 0.5 if "more" in said else 60.0)
+    monkeypatch.setattr(forest_source, "_READ_S", 0.5 if "more" in said else 60.0)
     treelite.frontend.from_lightgbm(trained["lightgbm-binary"][0]).serialize(tmp_path / "given.tl")
     content = bytearray((tmp_path / "given.tl").read_bytes())
     content[at : at + 8] = (2**63 - 1).to_bytes(8, "little")
@@ -310,7 +311,8 @@ UNEQUAL = {
 def checkpoint(make: Callable[[], Any], folder: Path) -> tuple[treelite.Model, treelite.Model]:
     """Return a forest as Treelite converts it, and as it was written."""
     trained = make()
-    write_forest(Forest(name="net", max_batch_size=8, estimator=lambda: trained), None, folder)
+    forest = Forest(name="net", max_batch_size=8, estimator=lambda: trained)
+    write_forest(forest, Source(name="net", estimator=lambda: trained), folder)
     if isinstance(trained, xgboost.Booster):
         return treelite.frontend.from_xgboost(trained), treelite.Model.deserialize(folder / "checkpoint.tl")
     return treelite.sklearn.import_model(trained), treelite.Model.deserialize(folder / "checkpoint.tl")

@@ -40,6 +40,7 @@ _OF_LEAF_VECTORS = ("identity_multiclass", "max_index")
 _NEWEST_FORMAT = 4
 _MOST_TREES = 1 << 22  # a longer list is not a forest's, and must not fill the memory
 _LONGEST_NAME = 1 << 16
+_NUMBER = rb"[0-9]{1,9}"
 
 # The ends of a file of XGBoost in which its parameters stand: those of the trees before them, and the
 # objective behind them.
@@ -63,6 +64,7 @@ class ForestHead:
 
     Attributes:
         version: Of the checkpoint's format; (4, 0) for a file that Treelite converts when it loads.
+        features: The numbers in a row; 0 if the file does not say.
         classes: The number of classes; 1 for a value, or for the probability of the second of two classes.
         leaf_width: The numbers in a leaf: one, or one per class.
         class_ids: The class of each tree, -1 for all.
@@ -73,6 +75,7 @@ class ForestHead:
     """
 
     version: tuple[int, int] = (_NEWEST_FORMAT, 0)
+    features: int = 0
     targets: int = 1
     classes: int = 1
     leaf_width: int = 1
@@ -88,6 +91,7 @@ class ForestHead:
     def of(cls, field: Callable[[str], Any]) -> ForestHead:
         """Return the head from `get_header_accessor().get_field` of Treelite's model."""
         return cls(
+            features=int(field("num_feature")[0]),
             targets=int(field("num_target")[0]),
             classes=int(field("num_class")[0]),
             leaf_width=int(field("leaf_vector_shape")[1]),
@@ -167,7 +171,8 @@ def read_checkpoint(file: IO[bytes]) -> ForestHead | None:
         if major != _NEWEST_FORMAT:
             return ForestHead(version=(major, minor)) if 0 < major < 2 * _NEWEST_FORMAT else None
         _, leaves = _numbers(file, "B", 2)
-        file.read(8 + 4)  # the numbers of trees and of features
+        file.read(8)  # the number of trees
+        (features,) = _numbers(file, "i", 1)
         task, averages = _numbers(file, "B", 2)
         (targets,) = _numbers(file, "i", 1)
         classes, shape, _, class_ids = (_array(file, "i") for _ in range(4))
@@ -177,6 +182,7 @@ def read_checkpoint(file: IO[bytes]) -> ForestHead | None:
         alpha, _ = _numbers(file, "f", 2)
         return ForestHead(
             version=(major, minor),
+            features=features,
             targets=targets,
             classes=classes[0],
             leaf_width=shape[1],
@@ -198,14 +204,16 @@ def read_xgboost(file: IO[bytes]) -> ForestHead | None:
     Raises:
         OSError: The file cannot be read.
     """
-    text = _ends(file)
-    objective = _value(text, rb"name", rb"[a-z]+:[a-z_]+")
+    text = read_ends(file)
+    objective = text_value(text, rb"name", rb"[a-z]+:[a-z_]+")
     if not objective:
         return None
-    classes = max(1, int(_value(text, rb"num_class", rb"[0-9]{1,5}") or 1))
-    each = int(_value(text, rb"num_parallel_tree", rb"[0-9]{1,9}") or 1)
+    classes = max(1, int(text_value(text, rb"num_class", rb"[0-9]{1,5}") or 1))
+    each = int(text_value(text, rb"num_parallel_tree", rb"[0-9]{1,9}") or 1)
     of_trees = chain.from_iterable([number] * min(each, 2) for number in range(classes))
     return ForestHead(
+        features=int(text_value(text, rb"num_feature", _NUMBER) or 0),
+        targets=max(1, int(text_value(text, rb"num_target", _NUMBER) or 1)),
         classes=classes,
         class_ids=list(of_trees) if classes > 1 else [0],
         task=MULTI_CLASS if classes > 1 else 0,
@@ -214,24 +222,48 @@ def read_xgboost(file: IO[bytes]) -> ForestHead | None:
 
 
 def read_lightgbm(file: IO[bytes]) -> ForestHead | None:
-    """Read the objective of a LightGBM file; None without one.
+    """Read the head of a LightGBM file; None if it is not one.
 
     Raises:
         OSError: The file cannot be read.
     """
-    found = re.search(rb"^objective=([a-z_0-9]+)([^\n]*)", file.read(_BEGINNING), re.MULTILINE)
-    if found is None:
+    text = file.read(_BEGINNING)
+    if not text.startswith(b"tree\n"):
         return None
-    options = dict(re.findall(r" (\w+):(\d{1,5}(?:\.\d{1,9})?)(?= |$)", found[2].decode("ascii", "replace")))
-    last = _OF_OBJECTIVES.get(found[1].decode(), "identity")
-    if last == "identity" and b" sqrt" in found[2]:
+    objective = re.search(rb"^objective=([a-z_0-9]+)([^\n]*)", text, re.MULTILINE)
+    name, rest = objective.groups() if objective else (b"", b"")
+    options = dict(re.findall(r" (\w+):(\d{1,5}(?:\.\d{1,9})?)(?= |$)", rest.decode("ascii", "replace")))
+    last = _OF_OBJECTIVES.get(name.decode(), "identity")
+    if last == "identity" and b" sqrt" in rest:
         last = "signed_square"
+    classes = max(1, _line(text, b"num_class"))
     return ForestHead(
-        classes=max(1, int(float(options.get("num_class", "1")))),
-        task=MULTI_CLASS if "num_class" in options else 0,
+        features=_line(text, b"max_feature_idx") + 1,
+        classes=classes if b"\nnum_class=" in text else max(1, int(float(options.get("num_class", "1")))),
+        task=MULTI_CLASS if classes > 1 or "num_class" in options else 0,
         last=last,
         sigmoid_alpha=float(options.get("sigmoid", "1")) if last in {"sigmoid", "multiclass_ova"} else 1.0,
     )
+
+
+def format_of(beginning: bytes) -> str:
+    """Return the format of a forest's file from its first bytes, because names differ; empty if unknown."""
+    if beginning.startswith(b"{"):
+        return "json" if beginning[1:].lstrip()[:1] in {b'"', b"}"} else "ubjson"
+    known = {
+        b"tree\n": "lightgbm",
+        b"binf": "legacy",
+        b"\x80": "pickle",
+        b"\x04\0\0\0": "treelite",
+        b"\x03\0\0\0": "treelite",
+    }
+    return next((name for mark, name in known.items() if beginning.startswith(mark)), "")
+
+
+def _line(text: bytes, name: bytes) -> int:
+    """Return the number in a line of a LightGBM file; -1 without one."""
+    line = re.search(rb"^%s=(\d{1,9})$" % name, text, re.MULTILINE)
+    return int(line[1]) if line else -1
 
 
 def _numbers(file: IO[bytes], kind: str, count: int) -> tuple[Any, ...]:
@@ -247,7 +279,8 @@ def _array(file: IO[bytes], kind: str) -> tuple[Any, ...]:
     return _numbers(file, kind, count)
 
 
-def _ends(file: IO[bytes]) -> bytes:
+def read_ends(file: IO[bytes]) -> bytes:
+    """Return the beginning and the end of a file, where XGBoost writes its parameters."""
     beginning, end = file.read(_BEGINNING), b""
     if file.seekable():
         size = file.seek(0, io.SEEK_END)
@@ -257,7 +290,7 @@ def _ends(file: IO[bytes]) -> bytes:
     return beginning + end
 
 
-def _value(text: bytes, key: bytes, value: bytes) -> str:
+def text_value(text: bytes, key: bytes, value: bytes) -> str:
     """Return the string of a key in JSON or UBJSON; empty without one."""
     found = re.search(rb'"%s"\s*:\s*"(%s)"' % (key, value), text)
     if found is None:  # UBJSON: the value is S, the type of its length, the length, and the string

@@ -270,15 +270,38 @@ def _make_dali(model: DaliPipeline, build: ModelDefinition, job: Job) -> ModelCo
 
 
 def _make_forest(model: Forest, build: ModelDefinition, job: Job) -> ModelConfig:
-    from triton_models.builds.export.forests import gpu_refuses_forest, parameters, tensors, write_forest
+    from triton_models.builds.export.forest_comparison import compare_forest
+    from triton_models.builds.export.forest_source import CHECKPOINT
+    from triton_models.builds.export.forests import (
+        forest_source,
+        gpu_refuses_forest,
+        parameters,
+        tensors,
+        write_forest,
+    )
 
-    shape = write_forest(model, model.weights or build.weights, job.folder(model.name))
+    source, folder = forest_source(model, model.weights or build.weights), job.folder(model.name)
+    shape = write_forest(model, source, folder)
+    compared = compare_forest(
+        model,
+        source,
+        folder / CHECKPOINT,
+        examples=build.examples() if model.name == build.name else (),
+        tolerance=build.allowed_of(["fp32"]),
+    )
+    if compared is not None:
+        job.compared[model.name] = compared
     _record_weights(model, job)
     if refused := gpu_refuses_forest(model, shape, job.release):
         model = _on_cpu(model, refused, job.release)
-    return _configure(
+    config = _configure(
         model, build, job, tensors=tensors(model, shape), parameters=parameters(model, shape, job.release)
     )
+    if list(config.output[0].dims) == [1]:
+        # The backend drops sizes of 1 from its answers; with a reshape, the server puts them back.
+        config.output[0].reshape.shape.append(1)
+        write_config(config, job.root / model.name / CONFIG_FILE)
+    return config
 
 
 def _on_cpu(forest: Forest, refused: str, release: Release) -> Forest:

@@ -1,30 +1,39 @@
 """Checks of forests of decision trees, for the FIL backend.
 
-They follow src/model.h, src/shared_state.h and src/serialization.h of fil_backend at r24.03 to r26.06, and
-get_config_param of rapids-triton, read 2026-11-24. The files that Treelite refuses were tried with Treelite
-4.0.0 to 4.7.0 and XGBoost 1.7 to 3.2 on the same day. What GPUs refuse: see `artifact.forest_head`.
+What the backend itself refuses, or does not notice: see `backend_rules.fil`. The files that Treelite refuses
+were tried with Treelite 4.0.0 to 4.7.0 and XGBoost 1.7 to 3.2 on 2026-11-24. What GPUs refuse: see
+`artifact.forest_head`.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO
 
 from triton_models.artifact.forest_head import (
     ForestHead,
+    format_of,
     gpu_refuses,
     read_checkpoint,
     read_lightgbm,
     read_xgboost,
 )
-from triton_models.artifact.pbtxt import GPU_MEMORY, ModelConfig
-from triton_models.base.suggest import did_you_mean
-from triton_models.check.parameters import Values, check_values
-from triton_models.check.subject import Findings, Model, Subject, is_on_cpu, parameter, rule, type_name
+from triton_models.artifact.pbtxt import GPU_MEMORY, ModelConfig, as_json
+from triton_models.base.checks import Check
+from triton_models.check.backend_rules.fil import (
+    FILES,
+    check_format,
+    check_options,
+    check_sizes,
+    check_tensors,
+    read_options,
+)
+from triton_models.check.backend_rules.refusal import Refusal
+from triton_models.check.subject import Findings, Model, Subject, is_on_cpu, parameter, rule
 from triton_models.facts.gpu_memory import FOREST_PARTS, default_pool_mib
 
-_SOURCE = "2026-11-24: fil_backend r24.03 to r26.06 and rapids-triton; Treelite 4.0.0 to 4.7.0"
+_SOURCE = "2026-11-28: fil_backend r24.03 to r26.06 and rapids-triton; Treelite 4.0.0 to 4.7.0"
 FIL_PARAMETER = rule("fil-parameter", _SOURCE)
 FIL_TENSOR = rule("fil-tensor", _SOURCE)
 FIL_XGBOOST = rule("fil-xgboost", _SOURCE)
@@ -36,14 +45,6 @@ FIL_POOL = rule(
     "fil-pool", "2026-11-24: rapids-triton, triton_memory_resource.hpp; core, cuda_memory_manager.cc"
 )
 
-# The formats, with the files that the backend opens by default.
-_FILES = {
-    "xgboost": "xgboost.model",
-    "xgboost_json": "xgboost.json",
-    "xgboost_ubj": "xgboost.ubj",
-    "lightgbm": "model.txt",
-    "treelite_checkpoint": "checkpoint.tl",
-}
 _HEADS: Mapping[str, Callable[[IO[bytes]], ForestHead | None]] = {
     "xgboost_json": read_xgboost,
     "xgboost_ubj": read_xgboost,
@@ -52,19 +53,15 @@ _HEADS: Mapping[str, Callable[[IO[bytes]], ForestHead | None]] = {
 }
 # Treelite reads checkpoints of its own major version, and Treelite 4 those of 3.9 (src/serializer.cc).
 _READABLE = ((3, 9), (4, 0))
-_SWITCH = (r"(true|false)\Z", "true or false, in lower case")
-_SWITCHES: Values = dict.fromkeys(
-    ("predict_proba", "is_classifier", "output_class", "xgboost_allow_unknown_field"), _SWITCH
-)
-_CLASSIFIER_SINCE = "25.09"
-
 # XGBoost 3.1 and newer write it within the first bytes, after the names of the features. Treelite knows it
 # since 4.6, and UBJSON since 4.3.
 _CATEGORIES = b"cats"
 _BEGINNING = 1 << 20
+_FORMAT_BYTES = 64
 _FIRST_WITH_CATEGORIES = (4, 6)
 _FIRST_WITH_UBJSON = (4, 3)
 
+_UNCHECKED = "the backend does not compare, and reads or writes beyond the tensor"
 _ON_CPU = "add instance_group [ { kind: KIND_CPU } ]"
 
 
@@ -88,20 +85,23 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
     if model.backend.name != "fil" or model.is_ensemble:
         return
     release = model.target.release
-    _check_parameters(report, config)
-    for part, name, tensors in (("input", "input__0", config.input), ("output", "output__0", config.output)):
-        kind = next((type_name(each.data_type) for each in tensors if each.name == name), "")
-        if kind != "TYPE_FP32":
-            what = f"{part} {name!r} is {kind}" if kind else f"there is no {part} {name!r}"
-            fix = f'write {part} [ {{ name: "{name}" data_type: TYPE_FP32 dims: [ ... ] }} ]'
-            why = "every request fails: the names and the types are fixed"
-            report(FIL_TENSOR, what, at=part, fix=fix, why=why)
+    name, document = release.name if release else None, as_json(config)
+    on_gpu = _runs_on_gpu(model, config)
+    _report(report, FIL_PARAMETER, check_options(document, name, on_gpu=on_gpu))
+    _report(report, FIL_TENSOR, check_tensors(document), why="every request fails")
     _check_xgboost(report, model, config)
     for path in _files(model, config):
+        contents = format_of(model.layout.beginning(path, _FORMAT_BYTES) or b"")
         head = _head(model, config, path)
         unloadable = _unloadable(head)
+        _report(report, FIL_PARAMETER, check_format(document, name, contents))
+        if head and head.targets != 1 and _kind(config) != "treelite_checkpoint":
+            several = check_sizes(document, name, features=0, classes=1, targets=head.targets)
+            _report(report, FIL_XGBOOST, several)
         if head and not unloadable:
-            if _runs_on_gpu(model, config):
+            sizes = check_sizes(document, name, features=head.features, classes=head.classes)
+            _report(report, FIL_TENSOR, sizes, why=_UNCHECKED)
+            if on_gpu:
                 _check_on_gpu(report, config, path, head)
             if release and release.treelite < head.version[:1]:
                 unloadable = f"a checkpoint of Treelite {head.version[0]}, for release {release.name}"
@@ -111,21 +111,12 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
             report.file(path)(FIL_CHECKPOINT, unloadable, fix=fix, why=why)
 
 
-def _check_parameters(report: Findings, config: ModelConfig) -> None:
-    kind, release = _kind(config), report.subject.target.release
-    if kind not in _FILES:
-        fix = did_you_mean(kind, _FILES, otherwise=f"write one of {', '.join(_FILES)}")
-        report(FIL_PARAMETER, f"model_type is {kind!r}", at="parameters: model_type", fix=fix)
-    check_values(report, FIL_PARAMETER, config, _SWITCHES)
-    old = release is not None and release.name < _CLASSIFIER_SINCE
-    name, value = ("output_class" if old else "is_classifier"), "true for a classifier, otherwise false"
-    given = [parameter(config, each) for each in ("output_class", name) if each in config.parameters]
-    if given and given[0] == "true" and not _is_number(parameter(config, "threshold") or ""):
-        given, name, value = [], "threshold", "a number, such as 0.5, for a classifier"
-    if not given:
-        fix = f'add parameters {{ key: "{name}" value: {{ string_value: "..." }} }}, with {value}'
-        why = f"the backend refuses the model: Required parameter {name} not found in config"
-        report(FIL_PARAMETER, f"there is no valid {name}", at="parameters", fix=fix, why=why)
+def _report(
+    report: Findings, check: Check, refusals: Iterable[Refusal], *, why: str = "the backend refuses the model"
+) -> None:
+    for refusal in refusals:
+        because = f"{why}: {refusal.message}"
+        report(check, refusal.what, at=refusal.at, fix=refusal.fix, why=because)
 
 
 def _check_xgboost(report: Findings, model: Model, config: ModelConfig) -> None:
@@ -168,14 +159,13 @@ def _runs_on_gpu(model: Model, config: ModelConfig) -> bool:
 
 
 def _files(model: Model, config: ModelConfig) -> Iterator[str]:
-    name = config.default_model_filename or _FILES.get(_kind(config), "")
+    name = config.default_model_filename or FILES.get(_kind(config), "")
     paths = (posixpath.join(model.path, str(version), name) for version in model.versions)
     return (path for path in paths if path in model.layout.files)
 
 
 def _kind(config: ModelConfig) -> str:
-    kind = parameter(config, "model_type")
-    return "xgboost" if kind is None else kind
+    return read_options(as_json(config), None).model_type
 
 
 def _head(model: Model, config: ModelConfig, path: str) -> ForestHead | None:
@@ -194,11 +184,3 @@ def _unloadable(head: ForestHead | None) -> str:
     if head.version != _READABLE[0] and head.version[:1] != _READABLE[1][:1]:
         return f"a checkpoint of Treelite {head.version[0]}.{head.version[1]}"
     return "" if head.targets == 1 else f"a forest with {head.targets} targets"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -37,6 +37,11 @@ _NOT_IN_LIBTORCH = ("UINT16", "UINT32", "UINT64", "BF16")
 
 _MIDDLE = 0.5
 
+Answer: TypeAlias = Literal["scores", "class"]
+"""What a forest answers with: scores, or the number of a class."""
+Iterations: TypeAlias = Literal["best", "all"]
+"""Which iterations of a forest that was stopped early answer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PyTorchNetwork:
@@ -319,6 +324,9 @@ class Forest:
             LightGBM. Import the framework in it.
         answer: "scores" answers with the probability of each class, and of a regression with its value.
             "class" answers with the number of the class.
+        iterations: For a forest that was stopped early: "best" answers with the iterations up to the best
+            one, "all" with all of them. By default those with which its own predict() answers. XGBoost's
+            Booster may be called both ways, so its file needs one of them.
         threshold: The probability above which a classifier of two classes answers with class 1.
         max_batch_size: The largest batch, 1 or more. Rows are cheap: thousands are common.
         backend: Options of the backend.
@@ -331,7 +339,8 @@ class Forest:
     max_batch_size: int
     weights: Weights | None = None
     estimator: Callable[[], Any] | None = None
-    answer: Literal["scores", "class"] = "scores"
+    answer: Answer = "scores"
+    iterations: Iterations | None = None
     threshold: float = _MIDDLE
     backend: Fil = field(default_factory=Fil)
     instances: Instances = field(default_factory=Instances)

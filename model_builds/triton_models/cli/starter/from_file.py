@@ -135,7 +135,7 @@ from triton_models.builds.export.forests import forest_reference
 from triton_models.spec import Example, Forest, LocalWeights, ModelDefinition
 
 WEIGHTS = LocalWeights(path=str(Path(__file__).with_name({file})))
-
+{remarks}
 
 def examples() -> list[Example]:
     """Requests that every build must answer: replace them by real ones."""
@@ -149,9 +149,9 @@ BUILD = ModelDefinition(
     name={name},
     description={description},
     weights=WEIGHTS,
-    models=[Forest(name={name}, max_batch_size={batch})],
+    models=[Forest(name={name}, max_batch_size={batch}{options})],
     examples=examples,
-    reference=forest_reference(WEIGHTS),
+    reference=forest_reference(WEIGHTS{options}),
     output="output__0",
     tolerance=1e-5,
 )
@@ -224,16 +224,22 @@ def fixed_batch(file: Path) -> int | None:
 
 def write_forest(file: Path, folder: Path) -> str:
     """Write the declaration of a forest, with its file, and return its framework: xgboost or lightgbm."""
-    from triton_models.builds.export.forests import forest_file
+    from triton_models.builds.export.forest_file import describe_forest
 
-    framework, features = forest_file(LocalWeights(path=str(file)), name=folder.name)
+    about = describe_forest(LocalWeights(path=str(file)), name=folder.name)
     refuse_unprintable([file.name], where="--forest")
     _copy([file], folder)
     names = _names(folder, file, "forest")
-    text = _FOREST.format(**names, features=features, batch=_FOREST_BATCH)
+    text = _FOREST.format(
+        **names,
+        features=about.features,
+        batch=_FOREST_BATCH,
+        remarks="".join(f"{line}\n" for line in about.remarks),
+        options="".join(f", {name}={value}" for name, value in about.options.items()),
+    )
     (folder / "build.py").write_text(text, encoding="utf-8")
-    (folder / REQUIREMENTS).write_text(f"{_FRAMEWORKS[framework]}\n")
-    return framework
+    (folder / REQUIREMENTS).write_text(f"{_FRAMEWORKS[about.framework]}\n")
+    return about.framework
 
 
 def literal(text: str) -> str:

@@ -1,7 +1,11 @@
 """Replaces Triton's fil backend: runs the same forest with Treelite, as the real backend does on the CPU.
 
-On a GPU, the real backend takes memory from the server's pool alone, and a forest that its importer refuses
-ends the server: see triton_models.artifact.forest_head, which is next to this file here.
+What the real backend refuses: see triton_models.check.backend_rules.fil. On a GPU, it takes memory from the
+server's pool alone, and a forest that its importer refuses ends the server: see
+triton_models.artifact.forest_head. Both are next to this file here.
+
+The real backend does not compare the tensors' sizes with the forest, and reads or writes beyond them. The
+stand-in refuses to load such a model.
 
 The package comes from the environment that builds models; `packages` next to this file points to it. Its
 version is not that of the release: `fleet check` knows which files the release's Treelite refuses.
@@ -9,28 +13,23 @@ version is not that of the release: `fleet check` knows which files the release'
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from forest_head import ForestHead, gpu_refuses  # type: ignore[import-not-found]
+from backend_rules import fil  # type: ignore[import-not-found]
+from forest_head import ForestHead, format_of, gpu_refuses  # type: ignore[import-not-found]
 from gpu import gpu_of  # type: ignore[import-not-found]
 from stand_in import BatchedModel, build_package, refuse  # type: ignore[import-not-found]
 
-# The files of the formats, from model_file in src/model.h of fil_backend (r26.06, read 2026-11-24).
-FILES = {
-    "xgboost": "xgboost.model",
-    "xgboost_json": "xgboost.json",
-    "xgboost_ubj": "xgboost.ubj",
-    "lightgbm": "model.txt",
-    "treelite_checkpoint": "checkpoint.tl",
-}
 CLASSES = 2  # TaskType::kMultiClf
+BOTH = 2  # probabilities of two classes
 _LIMIT_S = 60.0
 PARTS = 4  # FOREST_PARTS of triton_models.facts.gpu_memory
 
@@ -49,34 +48,41 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
 
     def load(self, args: Mapping[str, str]) -> None:
         self.take_memory(args, self.size // PARTS)
-        self.proba = self._switch("predict_proba", "false")
-        self.classifier = self._switch(
-            "output_class" if "output_class" in self.parameters else "is_classifier"
-        )
-        self.threshold = float(self._value("threshold")) if self.classifier else 0.0
+        release = os.environ.get("NVIDIA_TRITON_SERVER_VERSION")
+        on_gpu = gpu_of(args) is not None
+        self._refuse_first(fil.check_options(self.config, release, on_gpu=on_gpu))
+        self._refuse_first(fil.check_tensors(self.config))
+        options = fil.read_options(self.config, release)
+        self.proba, self.classifier = options.predict_proba, options.classifier
+        self.threshold = options.threshold
         self.threads = int(self.parameters.get("cpu_nthread", 0)) or 1
         self.treelite = build_package("treelite")
-        self.gtil = build_package("treelite.gtil")
-        kind = self.parameters.get("model_type", "xgboost")
-        if kind not in FILES:
-            refuse(f"{kind} not recognized as a valid serialization format.")
-        path = self.folder / (self.config.get("default_model_filename") or FILES[kind])
-        self.forest = self._loaded(path, kind)
-        if gpu_of(args) is not None:
-            self._import_on_gpu()
-        [output] = (each for each in self.config["output"] if each["name"] == "output__0")
-        self.width = int(np.prod([int(size) for size in output["dims"]]))  # answers per row
+        self.gtil = build_package("treelite.gtil.gtil")
+        path = self.folder / (self.config.get("default_model_filename") or fil.FILES[options.model_type])
+        self.forest = self._loaded(path, options.model_type)
+        head = ForestHead.of(self.forest.get_header_accessor().get_field)
+        self._refuse_first(
+            fil.check_sizes(
+                self.config, release, features=head.features, classes=head.classes, targets=head.targets
+            )
+        )
+        if on_gpu:
+            self._import_on_gpu(head, release)
+        [output] = (tensor for tensor in self.config["output"] if tensor["name"] == "output__0")
+        reshape = output.get("reshape")
+        shape = output["dims"] if reshape is None else reshape["shape"]
+        # The real backend drops sizes of 1, also with batches: SharedModelState of rapids-triton.
+        self.shape = [size for size in map(int, shape) if size not in {-1, 1}]
         if self.proba:
             self._answer_probabilities()
 
-    def _import_on_gpu(self) -> None:
+    def _refuse_first(self, refusals: Iterable[Any]) -> None:
+        for refusal in refusals:
+            refuse(refusal.message)
+
+    def _import_on_gpu(self, head: Any, release: str | None) -> None:
         """End the server as the importer's exception does, which nothing catches."""
-        refused = gpu_refuses(
-            ForestHead.of(self.forest.get_header_accessor().get_field),
-            os.environ.get("NVIDIA_TRITON_SERVER_VERSION"),
-            probabilities=self.proba,
-            classifier=self.classifier,
-        )
+        refused = gpu_refuses(head, release, probabilities=self.proba, classifier=self.classifier)
         if refused:
             sys.stderr.write(
                 f"terminate called after throwing an instance of 'raft::exception'\n  what(): {refused}\n"
@@ -87,6 +93,8 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
 
     def _loaded(self, path: Path, kind: str) -> Any:
         frontend = self.treelite.frontend
+        with path.open("rb") as file:
+            self._refuse_first(fil.check_format(self.config, None, format_of(file.read(64))))
         try:
             if kind == "lightgbm":
                 return frontend.load_lightgbm_model(path)
@@ -94,7 +102,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
                 return self.treelite.Model.deserialize(path)
             if kind == "xgboost":
                 return frontend.load_xgboost_model_legacy_binary(path)
-            unknown = self._switch("xgboost_allow_unknown_field", "false")
+            unknown = self.parameters.get("xgboost_allow_unknown_field") == "true"
             return frontend.load_xgboost_model(
                 path,
                 format_choice={"xgboost_json": "json", "xgboost_ubj": "ubjson"}[kind],
@@ -110,31 +118,32 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             header.set_field("postprocessor", "identity_multiclass" if of_leaves else "softmax")
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
-        rows = np.ascontiguousarray(feed["input__0"])
-        scores = self.gtil.predict(self.forest, rows, nthread=self.threads)
-        scores = scores.reshape(len(rows), -1)
+        scores = self._scores(np.ascontiguousarray(feed["input__0"], np.float32))
         if self.classifier and not self.proba:
             scores = scores.argmax(1, keepdims=True) if scores.shape[1] > 1 else scores > self.threshold
-        elif self.classifier and scores.shape[1] == 1 and self.width > 1:
+        elif self.classifier and scores.shape[1] == 1 and int(np.prod(self.shape)) == BOTH:
             scores = np.hstack([1 - scores, scores])
-        if scores.shape[1] != self.width:
-            message = (
-                f"the forest has {scores.shape[1]} answers per row, and the configuration {self.width}; the "
-                "real backend does not notice, and answers with what its memory held"
-            )
-            raise ValueError(message)
-        known = {"output__0": scores.astype(np.float32)}
+        known = {"output__0": scores.astype(np.float32).reshape(len(scores), *self.shape)}
         return [known[name] for name in wanted]
+
+    def _scores(self, rows: Array) -> Array:
+        """Return the scores of rows in FP32, which Python's predict() would convert to the forest's type."""
+        classes = ForestHead.of(self.forest.get_header_accessor().get_field).classes
+        scores = np.zeros((len(rows), classes), np.float32)
+        of_floats = ctypes.POINTER(ctypes.c_float)
+        config = self.gtil.GTILConfig(predict_type="default", nthread=self.threads)
+        self.gtil._check_call(
+            self.gtil._LIB.TreeliteGTILPredict(
+                self.forest.handle,
+                rows.ctypes.data_as(of_floats),
+                b"float32",
+                ctypes.c_uint64(len(rows)),
+                scores.ctypes.data_as(of_floats),
+                config.handle,
+            )
+        )
+        return scores
 
     def finalize(self) -> None:
         self.forest = None
         super().finalize()
-
-    def _switch(self, name: str, otherwise: str | None = None) -> bool:
-        return self._value(name, otherwise) == "true"
-
-    def _value(self, name: str, otherwise: str | None = None) -> str:
-        value = self.parameters.get(name, otherwise)
-        if value is None:
-            refuse(f"Required parameter {name} not found in config")
-        return str(value)

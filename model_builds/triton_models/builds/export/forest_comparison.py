@@ -1,0 +1,324 @@
+"""The comparison of a finished checkpoint with the forest's framework, on rows that the build draws.
+
+What decides an answer are values next to the trees' thresholds, so rows are drawn from them, with zeros,
+negative and large values, missing ones where the framework takes them, and known and unknown categories.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_models.artifact.compared import Compared
+from triton_models.base.errors import FleetError
+from triton_models.builds.export.forest_reference import INPUT, MIDDLE, Shape, class_numbers, source_scores
+from triton_models.builds.export.forest_source import Source
+from triton_models.declare.declaration import Example
+from triton_models.declare.models import Forest
+from triton_models.declare.requires import missing
+
+if TYPE_CHECKING:
+    import treelite
+    from numpy.typing import NDArray
+
+_ROWS, _FEWEST_ROWS = 512, 64
+# A forest with more trees is compared on fewer rows, which takes about two seconds for 10,000 trees.
+_TREES_OF_ALL_ROWS = 2000
+_TREES_READ = 500  # whose thresholds are drawn
+_MOST_VALUES = 256  # of a feature
+_LARGE = (1e6, 1e9)
+_BATCHES = (1, 2, 3)
+
+# FP32 rounds each sum of trees. The backend adds in FP32; scikit-learn and LightGBM in FP64.
+_ROUNDING, _TREES_OF_ROUNDING = 1e-5, 100
+# LightGBM reads smaller values as zero: RowPairFunctionFromDenseMatric in its src/c_api.cpp.
+_LIGHTGBM_ZERO = 1.1e-35
+_SHOWN = 12
+_CATEGORICAL = 2  # TreeNodeType::kCategoricalTestNode
+
+
+def compare_forest(
+    forest: Forest,
+    source: Source,
+    checkpoint: Path,
+    *,
+    examples: Sequence[Example] = (),
+    tolerance: float | None = None,
+) -> Compared | None:
+    """Compare a checkpoint with the framework; None if the framework is not installed, with a note.
+
+    Args:
+        forest: Its declaration.
+        source: What it was written from.
+        checkpoint: The finished file.
+        examples: Requests of the declaration, which are compared too.
+        tolerance: The difference that the declaration allows, if it does.
+
+    Raises:
+        FleetError: An answer differs.
+    """
+    import numpy as np
+    import treelite
+
+    framework = source.framework
+    if framework == "treelite" or missing([framework]):
+        reason = "a checkpoint of Treelite has no framework" if framework == "treelite" else "not installed"
+        sys.stderr.write(
+            f"note: {forest.name} is not compared with its source: "
+            f"{reason if framework == 'treelite' else f'{framework} is {reason} here'}\n"
+        )
+        return None
+    model = treelite.Model.deserialize(checkpoint)
+    least = _LIGHTGBM_ZERO if framework == "lightgbm" else 0.0
+    shape = Shape.of(model)
+    gaps = _takes_gaps(source, shape)
+    drawn = draw_rows(model, shape.features, gaps=gaps, least=least)
+    own = [rows for example in examples if (rows := _rows(example, shape.features)) is not None]
+    rows = np.concatenate([drawn, *own])
+    expected = source_scores(source, rows, shape)
+    actual = _served(model, rows, shape)
+    allowed = max(tolerance or 0.0, _allowed(model, expected))
+    differences = _differences(expected, actual)
+    if forest.answer == "class":
+        _check_classes(forest, source, rows, expected, allowed=allowed, framework=framework)
+    if differences.max() > allowed:
+        raise _differs(forest.name, framework, rows, expected, actual, allowed=allowed)
+    without = "" if gaps else ", without missing values, which it refuses"
+    fewer = f", as it has {model.num_tree} trees" if len(drawn) < _ROWS else ""
+    sys.stderr.write(
+        f"note: {forest.name} answers as {framework} on {len(drawn)} drawn rows{fewer}{without}: "
+        f"largest difference {differences.max():.1g}\n"
+    )
+    return Compared(examples=len(own), drawn=len(drawn), allowed=allowed, precision="fp32")
+
+
+def draw_rows(model: treelite.Model, features: int, *, gaps: bool, least: float = 0.0) -> NDArray[Any]:
+    """Return rows in FP32, equal for equal forests.
+
+    Args:
+        model: The forest.
+        features: The numbers in a row.
+        gaps: True to draw missing values too.
+        least: The size up to which the framework takes a value for zero.
+    """
+    import numpy as np
+
+    random = np.random.default_rng(seed=0)
+    count = max(_FEWEST_ROWS, min(_ROWS, _ROWS * _TREES_OF_ALL_ROWS // max(model.num_tree, 1)))
+    large = np.float32([sign * size for size in _LARGE for sign in (1, -1)])
+    rows = np.empty((count, features), np.float32)
+    values = _split_values(model)
+    for feature in range(features):
+        own = values.get(feature, np.float32([-1, 1]))
+        pools = [own, own, own, own, own, own, own, np.zeros(1, np.float32), large]
+        pools += [np.float32([np.nan])] if gaps else [own]
+        choices = random.integers(0, len(pools), count)
+        column = rows[:, feature]
+        for number, pool in enumerate(pools):
+            chosen = choices == number
+            column[chosen] = random.choice(pool, int(chosen.sum()))
+    rows[np.abs(rows) <= least] = 0
+    rows[0], rows[1], rows[2] = 0, _LARGE[-1], -_LARGE[-1]
+    if gaps:
+        rows[3] = np.nan
+    return rows
+
+
+def _split_values(model: treelite.Model) -> dict[int, NDArray[Any]]:
+    """Return the values of each feature next to which answers change: thresholds, and categories."""
+    import numpy as np
+
+    found: dict[int, set[float]] = {}
+    for number in np.unique(np.linspace(0, model.num_tree - 1, min(model.num_tree, _TREES_READ), dtype=int)):
+        tree = model.get_tree_accessor(int(number))
+        splits, kinds = tree.get_field("split_index"), tree.get_field("node_type")
+        thresholds = tree.get_field("threshold")
+        inner = tree.get_field("cleft") >= 0
+        for feature in np.unique(splits[inner]):
+            of_feature = inner & (splits == feature)
+            numbers = thresholds[of_feature & (kinds != _CATEGORICAL)].astype(np.float32)
+            numbers = numbers[np.isfinite(numbers)]
+            near = [numbers, *(np.nextafter(numbers, np.float32(end)) for end in (np.inf, -np.inf))]
+            values = found.setdefault(int(feature), set())
+            values.update(np.concatenate(near).tolist())
+            if (of_feature & (kinds == _CATEGORICAL)).any():
+                values.update(_categories(tree, of_feature & (kinds == _CATEGORICAL)))
+    return {feature: _some(sorted(values)) for feature, values in found.items() if values}
+
+
+def _categories(tree: Any, nodes: NDArray[Any]) -> set[float]:
+    """Return the categories that splits name, two that none does, and a negative one."""
+    import numpy as np
+
+    begins, ends = tree.get_field("category_list_begin"), tree.get_field("category_list_end")
+    listed = tree.get_field("category_list")
+    known = {float(code) for node in np.flatnonzero(nodes) for code in listed[begins[node] : ends[node]]}
+    largest = max(known, default=0.0)
+    return {*known, 0.0, largest + 1, largest + 100, -1.0}
+
+
+def _some(values: list[float]) -> NDArray[Any]:
+    import numpy as np
+
+    step = max(1, len(values) // _MOST_VALUES)
+    return np.asarray(values[::step], np.float32)
+
+
+def _takes_gaps(source: Source, shape: Shape) -> bool:
+    """Return True if the framework answers a row of missing values."""
+    import numpy as np
+
+    try:
+        source_scores(source, np.full((1, shape.features), np.nan, np.float32), shape)
+    except ValueError:  # scikit-learn's "Input X contains NaN"
+        return False
+    return True
+
+
+def _rows(example: Example, features: int) -> NDArray[Any] | None:
+    import numpy as np
+
+    rows = np.asarray(example.inputs.get(INPUT, ()))
+    usable = set(example.inputs) == {INPUT} and rows.ndim == 2 and rows.shape[1] == features  # noqa: PLR2004
+    return rows.astype(np.float32) if usable and rows.dtype.kind in "fiub" else None
+
+
+def _served(model: treelite.Model, rows: NDArray[Any], shape: Shape) -> NDArray[Any]:
+    """Return the scores of a checkpoint as the backend computes them, in batches of several sizes.
+
+    With probabilities, the backend chooses the last function itself (src/tl_model.h).
+    """
+    import numpy as np
+
+    header, head = model.get_header_accessor(), shape.head
+    if shape.classifies and head.classes > 1:
+        header.set_field("postprocessor", "identity_multiclass" if head.leaf_width > 1 else "softmax")
+    ends = np.minimum(np.cumsum([0, *_BATCHES, len(rows)]), len(rows))
+    batches = [rows[start:end] for start, end in itertools.pairwise(ends) if end > start]
+    scores = np.concatenate([_predict(model, batch, head.classes) for batch in batches])
+    return np.hstack([1 - scores, scores]) if scores.shape[1] == 1 < shape.scores else scores
+
+
+def _predict(model: treelite.Model, rows: NDArray[Any], classes: int) -> NDArray[Any]:
+    """Call Treelite with FP32 rows and scores, as the backend does; its predict() would convert the rows."""
+    import numpy as np
+    from treelite.gtil import gtil
+
+    config = gtil.GTILConfig(predict_type="default", nthread=1)
+    rows, scores = np.ascontiguousarray(rows), np.zeros((len(rows), classes), np.float32)
+    of_floats = ctypes.POINTER(ctypes.c_float)
+    gtil._check_call(
+        gtil._LIB.TreeliteGTILPredict(
+            model.handle,
+            rows.ctypes.data_as(of_floats),
+            b"float32",
+            ctypes.c_uint64(len(rows)),
+            scores.ctypes.data_as(of_floats),
+            config.handle,
+        )
+    )
+    return scores
+
+
+def _allowed(model: treelite.Model, expected: NDArray[Any]) -> float:
+    """Return the largest difference that rounding explains.
+
+    It is a part of the scores' size to the next power of ten, so that equal forests have equal records.
+    """
+    import numpy as np
+
+    finite = np.abs(expected[np.isfinite(expected)])
+    size = 10.0 ** math.ceil(math.log10(max(1.0, float(finite.max(initial=0)))))
+    return float(f"{_ROUNDING * size * max(1.0, math.sqrt(model.num_tree / _TREES_OF_ROUNDING)):.2g}")
+
+
+def _differences(expected: NDArray[Any], actual: NDArray[Any]) -> NDArray[Any]:
+    """Return the difference of each score; equal infinities and NaNs do not differ."""
+    import numpy as np
+
+    if expected.shape != actual.shape:
+        return np.full(len(expected), np.inf)
+    with np.errstate(invalid="ignore"):
+        gaps = np.abs(expected.astype(np.float64) - actual)
+    equal = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
+    return np.where(equal, 0.0, np.where(np.isnan(gaps), np.inf, gaps)).max(axis=1)
+
+
+def _check_classes(
+    forest: Forest,
+    source: Source,
+    rows: NDArray[Any],
+    scores: NDArray[Any],
+    *,
+    allowed: float,
+    framework: str,
+) -> None:
+    """Compare the classes with those of the user's own predict(), which are labels.
+
+    Rows whose classes are equally likely are left out: rounding decides there.
+    """
+    import numpy as np
+
+    trained: Any = source.trained
+    labels = getattr(trained, "classes_", None)
+    if labels is None or forest.threshold != MIDDLE:
+        return
+    names = dict(enumerate(np.asarray(labels).tolist()))
+    if list(names.values()) != list(names):
+        sys.stderr.write(f"note: {forest.name} answers with numbers of classes: {names}\n")
+    ranked = np.sort(scores, axis=1)
+    clear = ranked[:, -1] - ranked[:, -2] > 2 * allowed
+    predicted = np.searchsorted(labels, trained.predict(rows))[:, None].astype(np.float32)
+    chosen = class_numbers(scores, forest.threshold)
+    wrong = np.flatnonzero(clear & (predicted != chosen)[:, 0])
+    if len(wrong):
+        raise _differs(forest.name, framework, rows[wrong], predicted[wrong], chosen[wrong], allowed=0.0)
+
+
+def _differs(
+    name: str,
+    framework: str,
+    rows: NDArray[Any],
+    expected: NDArray[Any],
+    actual: NDArray[Any],
+    *,
+    allowed: float,
+) -> FleetError:
+    differences = _differences(expected, actual)
+    worst = int(differences.argmax())
+    outside = int((differences > allowed).sum())
+    return FleetError.of(
+        what=f"{name!r} answers {_shown(actual[worst])} to the row {_shown(rows[worst])}, and {framework} "
+        f"{_shown(expected[worst])}; {outside} of {len(rows)} rows differ by more than {allowed:g}",
+        where=f"the checkpoint of {name!r}",
+        why="the backend would serve other answers than the model that was trained",
+        fix=f"serve it as a PythonModel that calls {framework}, or train it without what differs: "
+        f"{_suspect(rows, differences > allowed)}",
+        rule="forest-answers",
+    )
+
+
+def _suspect(rows: NDArray[Any], wrong: NDArray[Any]) -> str:
+    """Return what rows that differ have in common."""
+    import numpy as np
+
+    marks: dict[str, Callable[[NDArray[Any]], Any]] = {
+        "missing values": np.isnan,
+        "zeros": lambda values: values == 0,
+        "large values": lambda values: np.abs(values) >= _LARGE[0],
+    }
+    for what, mark in marks.items():
+        has = mark(rows).any(axis=1)
+        if has[wrong].all() and not has[~wrong].all():
+            return f"all rows that differ have {what}"
+    return "all rows differ" if wrong.all() else "the rows that differ have nothing in common"
+
+
+def _shown(values: NDArray[Any]) -> str:
+    parts = [f"{value:.6g}" for value in values[:_SHOWN]]
+    return f"[{', '.join(parts)}{', ...' if len(values) > _SHOWN else ''}]"
