@@ -246,6 +246,7 @@ NETWORKS = (
     case("onnx-tensor", ROWS, said("rows", "max_batch_size: 8", "max_batch_size: 0"), times=2),
     case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(size=5)), times=2),
     case("torchscript-tensor", ROWS, written("script/1/model.pt", script_file(EXTRA_ARGUMENT))),
+    case("torchscript-file", ROWS, written("script/1/model.pt", b"\x80\x02}q\x00.")),
     case("aoti-release", COMPILED, release="25.12"),
     case("aoti-batches", COMPILED, having("net", max_batch_size=4)),
     case("aoti-batches", COMPILED, added("net", "sequence_batching { }")),

@@ -1,9 +1,9 @@
 """Checks of Python models: parameters, names, environments, imports, shared memory, and calls of others.
 
-GetPythonEnvironment in src/stub_launcher.cc and src/pb_env.cc of python_backend (main of 2026-07-17, read
-2026-11-21) use a folder directly, and only check that it has bin/activate. The interpreter then looks for
-python3 on PATH and for pyvenv.cfg next to it (Modules/getpath.py of CPython). StubSetup in src/pb_stub.cc
-(r25.09, read 2026-11-22) lets a model import modules from its version folder and its directory.
+Which environment a model uses follows `backend_rules.python`. The backend uses a folder directly, and only
+checks that it has bin/activate. The interpreter then looks for python3 on PATH and for pyvenv.cfg next to it
+(Modules/getpath.py of CPython). StubSetup in src/pb_stub.cc (r25.09, read 2026-11-22) lets a model import
+modules from its version folder and its directory.
 
 SageMaker loads one model of an artifact, or its ensemble with the steps: issues 5452 of server and 3299 of
 aws/deep-learning-containers. A model that calls others, which Triton calls business logic scripting, must
@@ -23,8 +23,14 @@ from contextlib import suppress
 
 from triton_models.artifact.environments.declared import problems_of
 from triton_models.artifact.environments.packages import loads_in
-from triton_models.artifact.pbtxt import CALLS, ModelConfig, calls_of
-from triton_models.check.parameters import check_values
+from triton_models.artifact.pbtxt import CALLS, ModelConfig, as_json, calls_of
+from triton_models.check.backend_rules.python import (
+    ENVIRONMENT,
+    MODEL_DIRECTORY,
+    ON_CPU,
+    environment_of,
+    refusals,
+)
 from triton_models.check.subject import Findings, Model, Subject, parameter, rule, type_name
 from triton_models.check.target import ENDPOINTS, MULTI_MODEL_ENDPOINT
 from triton_models.declare.tensors import ELEMENT_BYTES
@@ -52,9 +58,6 @@ INNER_MODEL_INSTANCES = rule("inner-model-instances", _SEEN, endpoints=_MULTI_MO
 INNER_MODEL_UNLOAD = rule("inner-model-unload", _SEEN, endpoints=_MULTI_MODEL)
 INNER_MODEL_CALLERS = rule("inner-model-callers", "triton_models.facts.containers", endpoints=_MULTI_MODEL)
 
-_ENVIRONMENT = "EXECUTION_ENV_PATH"
-_MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
-_ON_CPU = "FORCE_CPU_ONLY_INPUT_TENSORS"
 _LIBRARY = re.compile(r"python(\d+\.\d+)")
 _NUMPY = re.compile(r"numpy-([0-9]+)[^/-]*\.dist-info")
 _TAG = re.compile(rb"^Tag:\s*(\S+)", re.MULTILINE)
@@ -68,7 +71,7 @@ _REFUSED_IN_NAMES = frozenset(";|&$`<>()[]{}\\\"'*?~#!")
 _NAMES_CHECKED_SINCE = "25.08"
 
 _DECLARED = "declare them in `packages` of the PythonModel, or an `environment` with them"
-_WRITTEN = f"put them next to model.py, or into an environment that the parameter {_ENVIRONMENT} names"
+_WRITTEN = f"put them next to model.py, or into an environment that the parameter {ENVIRONMENT} names"
 _LARGEST = 1 << 20
 _FUNCTIONS = {"InferenceRequest", "load_model"}
 _NAMES = (b"InferenceRequest", b"load_model", b"CalledModels")
@@ -103,21 +106,24 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
     _check_calls(report, model, config)
     if model.backend.name != "python" or model.is_ensemble:
         return
-    filename, value = config.default_model_filename, parameter(config, _ENVIRONMENT) or ""
+    filename, value = config.default_model_filename, parameter(config, ENVIRONMENT) or ""
     # Triton only checks that the last character is one of these three.
     if filename and filename[-1] not in ".py":
         what, fix = f"a Python model in {filename!r}", "rename the file to end with .py"
         report(PYTHON_FILE, what, at="default_model_filename", fix=fix)
-    check_values(report, PYTHON_PARAMETER, config, {_ON_CPU: (r"(yes|no)\Z", "yes or no, in lower case")})
-    path, at = _environment_path(model, config), f"parameters: {_ENVIRONMENT}"
-    if path is None and value.startswith(_MODEL_DIRECTORY):
-        fix = f"put it into the artifact, as {_MODEL_DIRECTORY}/environment, or /../environment for steps"
+    for refusal in refusals(as_json(config)):
+        report(PYTHON_PARAMETER, refusal.what, at=refusal.at, fix=refusal.fix)
+    path, at = _environment_path(model, config), f"parameters: {ENVIRONMENT}"
+    if path is not None and not model.layout.has(path):
+        fix = "pack the environment into the model as a folder or .tar.gz, or correct the path"
+        report(PYTHON_PARAMETER, f"there is no {path!r}", at=at, fix=fix)
+    elif path is None and value.startswith(("/", MODEL_DIRECTORY)) and value not in model.image_adds:
+        fix = f"put it into the artifact, as {MODEL_DIRECTORY}/environment, or /../environment for steps"
+        if value.startswith("/"):
+            fix += f"; if a custom image has it, name the path in {NAME_ADDED}"
         what = f"the environment {value!r} is outside the artifact"
         why = "the path does not exist on an endpoint"
         report(ENVIRONMENT_OUTSIDE, what, at=at, fix=fix, why=why)
-    elif path is not None and not model.layout.has(path):
-        fix = "pack the environment into the model as a folder or .tar.gz, or correct the path"
-        report(PYTHON_PARAMETER, f"there is no {path!r}", at=at, fix=fix)
     _check_process_names(report, model, config)
     for path in model.paths(model.backend.filename):
         _check_code(report, path)
@@ -246,10 +252,12 @@ def imported(code: bytes) -> set[str]:
 
 def _environment_path(model: Model, config: ModelConfig) -> str | None:
     """Return an environment's path in the layout; None without one, or if it is outside."""
-    value = parameter(config, _ENVIRONMENT) or ""
-    if model.backend.name != "python" or not value.startswith(_MODEL_DIRECTORY):
+    value = parameter(config, ENVIRONMENT) or ""
+    if model.backend.name != "python" or not value.startswith(MODEL_DIRECTORY):
         return None
-    return model.inside(value.removeprefix(_MODEL_DIRECTORY).lstrip("/") or ".")
+    path = environment_of(as_json(config), model.folder)
+    # A value without a slash after the keyword names a neighbor of the model's directory.
+    return model.inside(f"../{path}" if model.path else posixpath.relpath(path, model.folder))
 
 
 def _loads(tag: str, python: str) -> bool:
@@ -283,7 +291,7 @@ def _handles_missing(handler: ast.ExceptHandler) -> bool:
 
 def _visible_packages(model: Model, config: ModelConfig) -> tuple[str, ...] | None:
     """Return the folders with modules in a model's environment; None if the environment is not visible."""
-    if parameter(config, _ENVIRONMENT) is None:
+    if parameter(config, ENVIRONMENT) is None:
         return ()
     library = f"{_environment_path(model, config)}/lib"
     return tuple(f"{library}/{each}/site-packages" for each in model.layout.children(library)) or None
@@ -307,7 +315,7 @@ def _missing(model: Model, names: set[str], folders: Sequence[str]) -> list[str]
 
 def regions(config: ModelConfig) -> PythonRegions:
     """Return the shared memory of a Python model's instances."""
-    tensors = [*config.output, *(() if parameter(config, _ON_CPU) == "no" else config.input)]
+    tensors = [*config.output, *(() if parameter(config, ON_CPU) == "no" else config.input)]
     row = sum(
         math.prod(max(size, 1) for size in each.dims) * ELEMENT_BYTES.get(type_name(each.data_type), 0)
         for each in tensors
