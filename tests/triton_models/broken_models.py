@@ -68,6 +68,7 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "a syntax error": written("resnet50/config.pbtxt", b"name: 3"),
         "an unknown field": said("resnet50", "max_batch_size", "maximum_batch_size"),
         "an escape that C does not know": added("resnet50", 'metric_tags { key: "a" value: "C:\\data" }'),
+        "a blank from a web page": said("resnet50", "max_batch_size: ", "max_batch_size:\u00a0"),
     },
     "several-models": {"two plain models": lambda root: write_plain(root, name="other")},
     "stray-directory": {"an empty folder next to it": lambda root: (root / "empty").mkdir()},
