@@ -7,7 +7,8 @@ compared with main of 2026-06-09; read 2026-11-21).
 Schedulers, with sequences, their controls and states, the response cache and warm-up, follow
 Get...SequenceControlProperties (the same file), SequenceBatchScheduler::Create and GenerateInitialStateData
 (src/sequence_batch_scheduler/), GenerateWarmupData (src/backend_model_instance.cc) and
-InferenceRequest::Normalize (src/infer_request.cc). Of data files, the strings of warm-ups are counted: ValidateBytesInputs.
+InferenceRequest::Normalize and ValidateBytesInputs (src/infer_request.cc). Of data files, only the strings of
+warm-ups are read.
 """
 
 from __future__ import annotations
