@@ -162,3 +162,28 @@ def test_a_path_that_a_custom_image_or_a_server_of_ones_own_has_is_accepted(root
     assert check_path(root / PYTHON, target=target(endpoint=None)) == []
     name(root / PYTHON, "")
     assert list(problems(root)) == []
+
+
+FIL_EXAMPLE = """
+name: "preprocessing" backend: "python" max_batch_size: 882352
+input { name: "AMOUNT" data_type: TYPE_STRING dims: [ 1 ] }
+input { name: "REST" data_type: TYPE_FP32 dims: [ 14 ] }
+output { name: "OUTPUT" data_type: TYPE_FP32 dims: [ 15 ] }
+instance_group { count: 1 kind: KIND_CPU }
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "rules"),
+    [("", []), ("dynamic_batching { }", ["python-shared-memory"])],
+    ids=["one request", "several requests"],
+)
+@pytest.mark.parametrize("endpoint", ["multi-model", "single-model"])
+def test_a_batch_of_one_request_is_as_large_as_a_payload(more, rules, endpoint, tmp_path: Path) -> None:
+    """The largest batch of AWS's example of FIL, which its notebook deploys, would have 202 MiB."""
+    write(tmp_path / "preprocessing/config.pbtxt", (FIL_EXAMPLE + more).encode())
+    write(tmp_path / "preprocessing/1/model.py", b"import numpy\n")
+
+    found = check_path(tmp_path, target=target(endpoint=endpoint))
+
+    assert [problem.rule for problem in found] == rules

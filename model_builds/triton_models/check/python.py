@@ -18,8 +18,9 @@ import math
 import posixpath
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 from triton_models.artifact.environments.declared import problems_of
 from triton_models.artifact.environments.packages import loads_in
@@ -34,7 +35,12 @@ from triton_models.check.backend_rules.python import (
 from triton_models.check.subject import Findings, Model, Subject, parameter, rule, type_name
 from triton_models.check.target import ENDPOINTS, MULTI_MODEL_ENDPOINT
 from triton_models.declare.tensors import ELEMENT_BYTES
-from triton_models.facts.containers import MAX_CALLERS, PythonRegions, too_little_shared_memory
+from triton_models.facts.containers import (
+    MAX_CALLERS,
+    PythonRegions,
+    rows_of_a_request,
+    too_little_shared_memory,
+)
 from triton_models.facts.image_contents import NAME_ADDED, python_packages
 
 _SOURCE = "2026-11-21: python_backend, src/stub_launcher.cc and src/pb_env.cc; CPython, Modules/getpath.py"
@@ -97,7 +103,13 @@ def check_artifact(report: Findings, subject: Subject) -> None:
     if subject.target.endpoint in ENDPOINTS:
         # Instances on GPUs are counted once: the number of GPUs is unknown. Variable sizes count as 1.
         python = [each for each in subject.served() if each[0].backend.name == "python"]
-        shared = {model.folder: regions(config) for model, config in python}
+        ensembles = [model.config for model in subject.ensembles if model.config is not None]
+        entry = ensembles[0] if len(ensembles) == 1 else None
+        called = {name for _, config in subject.parsed() for name in calls_of(config).values()}
+        shared = {
+            model.folder: regions(config, entry=entry, called=model.folder in called)
+            for model, config in python
+        }
         report.add(too_little_shared_memory(shared, where=subject.layout.where))
 
 
@@ -313,14 +325,25 @@ def _missing(model: Model, names: set[str], folders: Sequence[str]) -> list[str]
     return sorted(absent - {name.partition(".")[0] for name in others})
 
 
-def regions(config: ModelConfig) -> PythonRegions:
-    """Return the shared memory of a Python model's instances."""
-    tensors = [*config.output, *(() if parameter(config, ON_CPU) == "no" else config.input)]
-    row = sum(
-        math.prod(max(size, 1) for size in each.dims) * ELEMENT_BYTES.get(type_name(each.data_type), 0)
-        for each in tensors
+def regions(config: ModelConfig, *, entry: ModelConfig | None = None, called: bool = False) -> PythonRegions:
+    """Return the shared memory of a Python model's instances.
+
+    Requests go to `entry`, the ensemble of which the model is a step, or to the model itself. Another model
+    that calls it may send more rows.
+    """
+    inputs = () if parameter(config, ON_CPU) == "no" else config.input
+    rows, request = max(config.max_batch_size, 1), config if entry is None else entry
+    if not (called or config.HasField("dynamic_batching") or config.HasField("sequence_batching")):
+        rows = min(rows, rows_of_a_request(_row(each for each in request.input if not each.optional)))
+    return PythonRegions(count=instances_of(config), row=_row([*config.output, *inputs]), rows=rows)
+
+
+def _row(tensors: Iterable[Any]) -> int:
+    """Return the bytes of a row of tensors. Variable sizes count as 1."""
+    return sum(
+        math.prod(max(size, 1) for size in tensor.dims) * ELEMENT_BYTES.get(type_name(tensor.data_type), 0)
+        for tensor in tensors
     )
-    return PythonRegions(count=instances_of(config), row=row, rows=max(config.max_batch_size, 1))
 
 
 # The code of models that call others
