@@ -218,10 +218,9 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "a type that no plan has": plan(lambda c: setattr(c.output[0], "data_type", "TYPE_STRING"))
     },
     "accelerator": {
-        "a parameter of an accelerator that there is not": added(
+        "an accelerator of the CPU for a GPU": added(
             "resnet50",
-            "optimization { execution_accelerators { gpu_execution_accelerator { name: 'tensorrt' "
-            "parameters { key: 'precision' value: 'FP16' } } } }",
+            "optimization { execution_accelerators { gpu_execution_accelerator { name: 'openvino' } } }",
         )
     },
     "runtime": {"a library that the backend has not": having("resnet50", runtime="model.py")},

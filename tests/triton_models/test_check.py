@@ -86,7 +86,14 @@ VALID: dict[str, Spoil] = {
     ),
     "an accelerator": net(
         lambda c: c.optimization.execution_accelerators.gpu_execution_accelerator.add(
-            name="tensorrt", parameters={"precision_mode": "FP16", "trt_engine_cache_enable": "true"}
+            name="cuda", parameters={"cudnn_conv_algo_search": "HEURISTIC"}
+        )
+    ),
+    "an accelerator of a GPU that no instance uses": net(
+        lambda c: (
+            c.ClearField("instance_group"),
+            c.instance_group.add(kind="KIND_CPU"),
+            c.optimization.execution_accelerators.gpu_execution_accelerator.add(name="tensorrt"),
         )
     ),
 }
