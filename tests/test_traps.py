@@ -173,6 +173,16 @@ def reader_with(wheels: Any, *, release: str) -> Caught:
     return set(rules(build("reader", python(environment=Wheels(wheels))), release=release))
 
 
+def compile_at_load(root: Path) -> None:
+    def on_onnx_runtime(config: Any) -> None:
+        config.backend = "onnxruntime"
+        config.optimization.execution_accelerators.gpu_execution_accelerator.add(name="tensorrt")
+
+    edited("minilm_encoder", on_onnx_runtime)(root)
+    version = root / "minilm_encoder" / "1"
+    (version / "model.plan").rename(version / "model.onnx")
+
+
 TRAPS_SET: list[tuple[str, Callable[[Path], Caught]]] = [
     ("composing-name-taken", two_of_one_name),
     ("network-type", lambda tmp: set(rules(build("encoder", network("INT64")), release="24.01"))),
@@ -181,6 +191,7 @@ TRAPS_SET: list[tuple[str, Callable[[Path], Caught]]] = [
     ("environment-python", lambda tmp: reader_with({"3.10": ["numpy==1.26.4"]}, release="25.09")),
     ("plan-gpu", lambda tmp: artifact(tmp, gpu="T4")),
     ("plan-version", lambda tmp: artifact(tmp, release="25.04")),
+    ("engine-at-load", lambda tmp: artifact(tmp, compile_at_load)),
     ("backend-removed", lambda tmp: artifact(tmp, serve_with_tensorflow)),
     (
         "backend-unknown",

@@ -384,6 +384,11 @@ def spoilt(spoil: Callable[[Path], object]) -> Callable[[Path], None]:
     return write
 
 
+def compiled_at_load(source: Path) -> None:
+    engine = 'gpu_execution_accelerator { name: "tensorrt" }'
+    directory(source, more=f"optimization {{ execution_accelerators {{ {engine} }} }}")
+
+
 def decoupled(source: Path) -> None:
     directory(source, more="model_transaction_policy { decoupled: true }")
 
@@ -395,9 +400,10 @@ def decoupled(source: Path) -> None:
         (spoilt(lambda source: (source / "config.pbtxt").unlink()), "adopted-directory"),
         (spoilt(lambda source: (source / "1/model.onnx").rename(source / "1/model.plan")), "adopted-plan"),
         (decoupled, "decoupled"),
+        (compiled_at_load, "engine-at-load"),
         (spoilt(lambda source: (source / "1/model.onnx").unlink()), "model-file-missing"),
     ],
-    ids=["two models", "no configuration", "a plan", "decoupled", "no file"],
+    ids=["two models", "no configuration", "a plan", "decoupled", "an engine", "no file"],
 )
 def test_what_an_endpoint_cannot_serve_is_refused_and_leaves_nothing(
     write: Callable[[Path], None], rule: str, tmp_path: Path, fleet: Cli

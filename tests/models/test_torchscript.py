@@ -79,10 +79,12 @@ def test_the_file_answers_as_the_network_does(how, tmp_path):
 def test_the_file_says_what_forward_takes_and_gives(how, tmp_path):
     assert read_forward(tmp_path / "model.pt") is None
     export(Scale(), tmp_path, how=how)
-    assert read_forward(tmp_path / "model.pt") == Forward(inputs=("x",), outputs=1)
+    assert read_forward(tmp_path / "model.pt") == Forward(arguments=(("x", "Tensor"),), returns="Tensor")
     inputs = [Tensor("X__0", "FP32", [2, 3]), Tensor("MASK__1", "INT64", [2, 1])]
     export(Sums(), tmp_path, how=how, inputs=inputs, outputs=["SUM__0", "AT__1", "SAME__2"])
-    assert read_forward(tmp_path / "model.pt") == Forward(inputs=("x", "mask"), outputs=3)
+    assert read_forward(tmp_path / "model.pt") == Forward(
+        arguments=(("x", "Tensor"), ("mask", "Tensor")), returns="Tuple[Tensor, Tensor, Tensor]"
+    )
 
 
 def test_the_file_names_no_path_and_no_machine(tmp_path):

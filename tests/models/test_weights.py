@@ -105,6 +105,56 @@ def test_a_file_without_a_state_dict_is_refused(name, write, said, tmp_path):
     assert refusal(tmp_path / name).startswith(said)
 
 
+def _wrapped(wrapper: str) -> object:
+    state = network(7.0).state_dict()
+    prefixes = {
+        "ddp": "module.",
+        "compiled": "_orig_mod.",
+        "both": "module._orig_mod.",
+        "lightning": "model.",
+    }
+    if wrapper == "inside":
+        return {name.replace("fc.", "fc._orig_mod."): value for name, value in state.items()}
+    if wrapper == "checkpoint":
+        return {"epoch": 3, "state_dict": state, "optimizer_states": [{}]}
+    named = {f"{prefixes[wrapper]}{name}": value for name, value in state.items()}
+    return named | ({"loss.pos_weight": torch.ones(1)} if wrapper == "lightning" else {})
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "save"),
+    [
+        *((each, torch.save) for each in ("ddp", "compiled", "both", "lightning", "inside", "checkpoint")),
+        ("ddp", save_file),
+        ("inside", save_file),
+    ],
+)
+def test_weights_of_a_wrapper_are_refused_with_a_fix_that_works(wrapper, save, tmp_path):
+    path = tmp_path / ("weights.safetensors" if save is save_file else "weights.pth")
+    save(_wrapped(wrapper), path)
+    problem = refused(load_weights, network(), at(path))
+    assert "another network" not in problem.what
+    code = problem.fix.partition(": ")[2]
+    exec(code, {"torch": torch, "PATH": path})  # noqa: S102
+    loaded = network()
+    load_weights(loaded, at(path))
+    assert torch.equal(loaded.fc.weight, network(7.0).fc.weight)
+
+
+def test_a_wrapped_network_is_named_for_weights_without_the_wrapper(saved):
+    problem = refused(load_weights, torch.nn.DataParallel(network()), at(saved))
+    assert "the network's names begin with 'module.'" in problem.what
+    code = problem.fix.partition("with it: ")[2]
+    exec(code, {"torch": torch, "PATH": saved})  # noqa: S102
+    load_weights(torch.nn.DataParallel(network()), at(saved))
+
+
+def test_a_whole_module_is_no_state_dict(tmp_path):
+    torch.save(network(), tmp_path / "weights.pth")
+    problem = refused(load_weights, network(), at(tmp_path / "weights.pth"))
+    assert "torch.save(network.state_dict(), PATH)" in problem.fix
+
+
 def test_weights_of_the_hub_are_those_of_the_declared_commit(saved, monkeypatch):
     asked = []
 

@@ -8,6 +8,7 @@ import json
 import pytest
 import torch
 
+from tests.models.script_cases import FAILED, REFUSED, SERVED, TakesDictionary, TakesStrings, script
 from tests.rehearsal.model_server import ModelServer, contract_of
 from tests.rehearsal.served_models import config
 
@@ -43,6 +44,9 @@ class Server(ModelServer):
             extra=extra,
         )
         return super().load({"net/config.pbtxt": text.encode(), f"net/1/{file}": content})
+
+    def load_text(self, text, content):
+        return super().load({"net/config.pbtxt": text.encode(), "net/1/model.pt": content})
 
     def invoke(self, name, tensors):
         inputs = [
@@ -101,7 +105,10 @@ def test_a_file_that_is_not_there_or_no_torchscript_does_not_load(content, given
     ("given", "said"),
     [
         ({"kind": "TYPE_FP64"}, "configuration expects datatype TYPE_FP64 for output 'A__0'"),
-        ({"outputs": ("A__0", "B__1", "C__2")}, "the model returns 2 tensors"),
+        (
+            {"outputs": ("A__0", "B__1", "C__2")},
+            "refers to an output index which doesn't exist. This model has 2",
+        ),
     ],
 )
 def test_an_output_that_the_network_has_not_is_an_error_of_the_request(given, said, server, weighted):
@@ -109,3 +116,45 @@ def test_an_output_that_the_network_has_not_is_an_error_of_the_request(given, sa
     answer = server.invoke(name, {"large": [1.0], "small": [2.0]})
     assert not answer.ok
     assert said in answer.text
+
+
+def _given(server, case):
+    return server.load_text(case.config(CPU), script(case.network))
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_what_the_backend_does_not_load_is_refused_in_its_words(case, server):
+    _, answer = _given(server, case)
+    assert not answer.ok
+    assert case.refused.partition(" for model")[0] in answer.text  # SageMaker renames the model
+
+
+def _ones(case):
+    tensors = []
+    for each in case.inputs:
+        kind, data = ("BYTES", ["a"]) if "STRING" in each else ("FP32", [1.0] * 4)
+        name, shape = each.partition(":")[0], [1, len(data)]
+        tensors.append({"name": name, "shape": shape, "datatype": kind, "data": data})
+    return json.dumps({"inputs": tensors}).encode()
+
+
+@pytest.mark.parametrize("case", FAILED, ids=str)
+def test_what_fails_every_request_loads_and_fails_in_the_backends_words(case, server):
+    name, answer = _given(server, case)
+    assert answer.ok, answer.text
+    answer = server.post(name, _ones(case))
+    assert not answer.ok
+    assert case.failed in answer.text
+
+
+def test_dictionaries_and_strings_are_served(server):
+    [dictionary] = [case for case in SERVED if case.network is TakesDictionary]
+    name, answer = _given(server, dictionary)
+    assert answer.ok, answer.text
+    [output] = json.loads(server.post(name, _ones(dictionary)).body)["outputs"]
+    assert output["data"] == [11.0] * 4
+    strings = next(case for case in SERVED if case.network is TakesStrings)
+    name, answer = _given(server, strings)
+    assert answer.ok, answer.text
+    [output] = json.loads(server.post(name, _ones(strings)).body)["outputs"]
+    assert output["data"] == ["a!"]

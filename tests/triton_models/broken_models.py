@@ -40,6 +40,26 @@ def warmed(inputs: str, *, batch_size: int = 1) -> Spoil:
     return added("resnet50", f"model_warmup {{ name: 'first' batch_size: {batch_size} {inputs} }}")
 
 
+def warmed_with_text(content: bytes, *, dims: str = "2") -> Spoil:
+    """A model of texts, warmed up from a file."""
+
+    def take_texts(config: Any) -> None:
+        del config.input[0].dims[:]
+        config.input[0].dims.append(-1)
+        config.input[0].data_type = 13
+        config.input[0].format = 0
+
+    return both(
+        net(take_texts),
+        warmed(WARM % ("TYPE_STRING", dims, 'input_data_file: "texts"')),
+        written("resnet50/warmup/texts", content),
+    )
+
+
+def text(*texts: bytes) -> bytes:
+    return b"".join(len(each).to_bytes(4, "little") + each for each in texts)
+
+
 def plan(edit: Callable[[Any], object]) -> Spoil:
     return both(having("resnet50", backend="tensorrt"), net(edit), written("resnet50/1/model.plan", b"plan"))
 
@@ -68,6 +88,7 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "a syntax error": written("resnet50/config.pbtxt", b"name: 3"),
         "an unknown field": said("resnet50", "max_batch_size", "maximum_batch_size"),
         "an escape that C does not know": added("resnet50", 'metric_tags { key: "a" value: "C:\\data" }'),
+        "a blank from a web page": said("resnet50", "max_batch_size: ", "max_batch_size:\u00a0"),
     },
     "several-models": {"two plain models": lambda root: write_plain(root, name="other")},
     "stray-directory": {"an empty folder next to it": lambda root: (root / "empty").mkdir()},
@@ -184,6 +205,11 @@ PLAIN: dict[str, dict[str, Spoil]] = {
             warmed(WARM % ("TYPE_FP32", "3, 224, 224", 'input_data_file: "image.raw"')),
             written("resnet50/warmup/image.raw", b"0000"),
         ),
+        "a warm-up of more texts than it has room for": warmed_with_text(text(b"one", b"two", b"three")),
+        "a warm-up of too few texts": warmed_with_text(text(b"one")),
+        "a warm-up of plain text": warmed_with_text(b"one\ntwo\n"),
+        "a warm-up of an empty file for texts": warmed_with_text(b""),
+        "a warm-up of texts with bytes after them": warmed_with_text(text(b"one", b"two") + b"\n"),
         "a warm-up of more than a batch": warmed(
             WARM % ("TYPE_FP32", "3, 224, 224", "zero_data: true"), batch_size=9
         ),
@@ -192,10 +218,9 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "a type that no plan has": plan(lambda c: setattr(c.output[0], "data_type", "TYPE_STRING"))
     },
     "accelerator": {
-        "a parameter of an accelerator that there is not": added(
+        "an accelerator of the CPU for a GPU": added(
             "resnet50",
-            "optimization { execution_accelerators { gpu_execution_accelerator { name: 'tensorrt' "
-            "parameters { key: 'precision' value: 'FP16' } } } }",
+            "optimization { execution_accelerators { gpu_execution_accelerator { name: 'openvino' } } }",
         )
     },
     "runtime": {"a library that the backend has not": having("resnet50", runtime="model.py")},

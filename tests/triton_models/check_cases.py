@@ -63,6 +63,18 @@ UNLOAD = "        self.models.unload()\n"
 BF16 = '"scores" data_type: TYPE_FP32', '"scores" data_type: TYPE_BF16'
 EXTRA_ARGUMENT = "def forward(self: Net, x: Tensor, m: Tensor) -> Tensor"
 NO_GPU = "ml.c7i.2xlarge"
+TENSORRT = (
+    'name: "cuda" parameters { key: "gpu_mem_limit" value: "1073741824" }',
+    'name: "tensorrt" parameters { key: "precision_mode" value: "BF16" }',
+)
+
+
+def write_on_tensorrt(root: Path) -> None:
+    RESNET50.write(root)
+    said("resnet50", *TENSORRT)(root)
+
+
+ON_TENSORRT = Correct("on-tensorrt", write_on_tensorrt, Server(release="26.05", endpoint="single-model"))
 
 
 def packed_without_its_folder(archive: Path) -> None:
@@ -147,7 +159,11 @@ CONFIGURATION = (
 BACKENDS = (
     case("bf16-tensor", RESNET50, said("resnet50", *BF16)),
     case("onnxruntime-parameter", RESNET50, said("resnet50", '"4"', '"four"')),
-    case("accelerator", RESNET50, said("resnet50", '"tensorrt"', '"tensort"')),
+    case("accelerator", RESNET50, said("resnet50", '"cuda"', '"cudnn"')),
+    case("accelerator", ON_TENSORRT, said("resnet50", "precision_mode", "precision")),
+    case("accelerator", ON_TENSORRT, said("resnet50", "BF16", "BF8")),
+    case("accelerator", ON_TENSORRT, release="25.09"),
+    case("engine-at-load", RESNET50, said("resnet50", TENSORRT[0], 'name: "tensorrt"')),
     case("accelerator", ROWS_ON_CUDA, release="24.05"),
     case("python-parameter", MINILM, said("minilm_pooling", '"no"', '"No"')),
     case(
@@ -246,6 +262,7 @@ NETWORKS = (
     case("onnx-tensor", ROWS, said("rows", "max_batch_size: 8", "max_batch_size: 0"), times=2),
     case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(size=5)), times=2),
     case("torchscript-tensor", ROWS, written("script/1/model.pt", script_file(EXTRA_ARGUMENT))),
+    case("torchscript-file", ROWS, written("script/1/model.pt", b"\x80\x02}q\x00.")),
     case("aoti-release", COMPILED, release="25.12"),
     case("aoti-batches", COMPILED, having("net", max_batch_size=4)),
     case("aoti-batches", COMPILED, added("net", "sequence_batching { }")),

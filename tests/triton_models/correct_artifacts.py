@@ -50,7 +50,7 @@ model_warmup {
 }
 optimization {
   execution_accelerators {
-    gpu_execution_accelerator { name: "tensorrt" parameters { key: "precision_mode" value: "FP16" } }
+    gpu_execution_accelerator { name: "cuda" parameters { key: "gpu_mem_limit" value: "1073741824" } }
   }
 }
 parameters { key: "intra_op_thread_count" value { string_value: "4" } }

@@ -14,7 +14,9 @@ from tests.triton_models.broken_models import (
     reshaped,
     sequences,
     set_dims,
+    text,
     warmed,
+    warmed_with_text,
 )
 from tests.triton_models.check_case import Spoil, run
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
@@ -76,13 +78,22 @@ VALID: dict[str, Spoil] = {
     "sequences": sequences(START % "start", CORRELATION, STATE % "dims: 2 zero_data: true", "oldest { }"),
     "groups on chosen GPUs": added("resnet50", "instance_group { gpus: 0 count: 2 }"),
     "a warm-up": warmed(WARM % ("TYPE_FP32", "3, 224, 224", "zero_data: true"), batch_size=8),
+    "a warm-up of texts": warmed_with_text(text(b"", "žluťoučký".encode())),
+    "a warm-up of a batch of texts": warmed_with_text(text(b"a", b"b", b"c", b"d"), dims="4"),
     "labels": both(
         net(lambda c: setattr(c.output[0], "label_filename", "labels.txt")),
         written("resnet50/labels.txt", b"cat"),
     ),
     "an accelerator": net(
         lambda c: c.optimization.execution_accelerators.gpu_execution_accelerator.add(
-            name="tensorrt", parameters={"precision_mode": "FP16", "trt_engine_cache_enable": "true"}
+            name="cuda", parameters={"cudnn_conv_algo_search": "HEURISTIC"}
+        )
+    ),
+    "an accelerator of a GPU that no instance uses": net(
+        lambda c: (
+            c.ClearField("instance_group"),
+            c.instance_group.add(kind="KIND_CPU"),
+            c.optimization.execution_accelerators.gpu_execution_accelerator.add(name="tensorrt"),
         )
     ),
 }

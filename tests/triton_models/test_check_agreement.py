@@ -178,6 +178,17 @@ SPELLINGS: dict[str, tuple[bytes, bytes]] = {
     "a zero byte": (b"output", b"\0output"),
     "a brace too many": (b"dims: [ 2, 3 ] }", b"dims: [ 2, 3 ] } }"),
     "an extension": (b"output", b"[nothing.known]: 3 output"),
+    "text of other scripts in a string": (
+        b"output",
+        'metric_tags { key: "a" value: "\u00a0\u2028" } output'.encode(),
+    ),
+    "text of other scripts in a comment": (b"output", "# a\u00a0b\u2028c\x1c\noutput".encode()),
+    "a digit of full width": (b"4", "\uff14".encode()),
+    "a byte of Latin-1 outside a string": (b"output", b"\xa0output"),
+    **{
+        f"U+{ord(blank):04X}": (b"\noutput", f"{blank}output".encode())
+        for blank in "\u00a0\u3000\u2028\u0085\u202f\u2003\u1680\ufeff\u200b\v\f\x1c\x1f\x7f\x08"
+    },
     "a float with an f": (
         b"output",
         b"sequence_batching { direct { minimum_slot_utilization: 0.5f } } output",

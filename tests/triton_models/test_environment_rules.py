@@ -121,3 +121,69 @@ def test_a_module_of_the_environment_is_accepted_and_another_is_not(root: Path, 
     for module in ("torch/__init__.py", "fast_one.py", "_native.cpython-312-x86_64-linux-gnu.so"):
         write(packages / module, b"")
     assert list(problems(view(root))) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        (f"{NAME}.tar.gz", "python-parameter"),
+        (f"./{NAME}", "python-parameter"),
+        (f"$TRITON_MODEL_DIRECTORY/{NAME}", "python-parameter"),
+        (f"models/$$TRITON_MODEL_DIRECTORY/{NAME}", "python-parameter"),
+        ("/opt/environment", "environment-outside"),
+        (f"$$TRITON_MODEL_DIRECTORY{NAME}", "python-parameter"),
+    ],
+)
+def test_a_path_that_the_backend_does_not_find_below_the_model_is_refused(value, rule, root) -> None:
+    name(root / PYTHON, value)
+
+    found = check_path(root, target=target(endpoint="multi-model"))
+
+    assert [problem.rule for problem in found if problem.rule.startswith(("python-p", "environment"))] == [
+        rule
+    ]
+
+
+def test_the_fix_of_a_relative_path_is_accepted(root: Path) -> None:
+    name(root / PYTHON, f"./{NAME}")
+    [problem] = check_path(root, target=target(endpoint="multi-model"))
+    assert f"write {OWN}," in (problem.fix or "")
+
+    name(root / PYTHON, OWN)
+    assert list(problems(root)) == []
+
+
+def test_a_path_that_a_custom_image_or_a_server_of_ones_own_has_is_accepted(root: Path) -> None:
+    name(root / PYTHON, "/opt/environment")
+    shutil.rmtree(root / PYTHON / NAME)
+
+    image = target(endpoint="multi-model", image_adds=["/opt/environment"])
+    assert check_path(root, target=image) == []
+    assert check_path(root / PYTHON, target=target(endpoint=None)) == []
+    name(root / PYTHON, "")
+    assert list(problems(root)) == []
+
+
+FIL_EXAMPLE = """
+name: "preprocessing" backend: "python" max_batch_size: 882352
+input { name: "AMOUNT" data_type: TYPE_STRING dims: [ 1 ] }
+input { name: "REST" data_type: TYPE_FP32 dims: [ 14 ] }
+output { name: "OUTPUT" data_type: TYPE_FP32 dims: [ 15 ] }
+instance_group { count: 1 kind: KIND_CPU }
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "rules"),
+    [("", []), ("dynamic_batching { }", ["python-shared-memory"])],
+    ids=["one request", "several requests"],
+)
+@pytest.mark.parametrize("endpoint", ["multi-model", "single-model"])
+def test_a_batch_of_one_request_is_as_large_as_a_payload(more, rules, endpoint, tmp_path: Path) -> None:
+    """The largest batch of AWS's example of FIL, which its notebook deploys, would have 202 MiB."""
+    write(tmp_path / "preprocessing/config.pbtxt", (FIL_EXAMPLE + more).encode())
+    write(tmp_path / "preprocessing/1/model.py", b"import numpy\n")
+
+    found = check_path(tmp_path, target=target(endpoint=endpoint))
+
+    assert [problem.rule for problem in found] == rules

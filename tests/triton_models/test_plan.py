@@ -95,6 +95,20 @@ def test_a_load_takes_as_long_as_on_a_real_endpoint(size: float, backend: str, s
 DECLARED = 'parameters {key: "gpu_memory_mb" value {string_value: "300"}}'
 
 
+@pytest.mark.parametrize(("kind", "seconds"), [("KIND_GPU", 67.0), ("KIND_CPU", 0.0)])
+def test_a_network_that_onnx_runtime_compiles_at_its_load_takes_that_long(kind, seconds, tmp_path) -> None:
+    group = f"instance_group {{ kind: {kind} }}"
+    engine = "optimization { execution_accelerators { gpu_execution_accelerator { name: 'tensorrt' } } }"
+    loads = []
+    for name, more in (("plain", group), ("compiled", group + engine)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.pbtxt").write_text(f'backend: "onnxruntime" {more}')
+        [found] = [each for each in of_folder(tmp_path) if each.name == name]
+        loads.append(found.load_s.values[LIKELY])
+
+    assert loads[1] - loads[0] == seconds
+
+
 def test_a_folder_has_a_model_for_each_directory_whatever_it_consists_of(tmp_path: Path) -> None:
     for place, text in (
         ("net/config.pbtxt", 'backend: "tensorrt"\nmax_batch_size: 16'),

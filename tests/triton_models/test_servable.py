@@ -16,6 +16,7 @@ from triton_models.facts.releases import RELEASES
 from triton_models.spec import (
     AotInductor,
     DaliPipeline,
+    DynamicBatching,
     DynamicDim,
     Ensemble,
     Instances,
@@ -114,10 +115,12 @@ def test_a_container_has_memory_for_64_python_instances(count: int, found: list[
 @pytest.mark.parametrize(("longest", "found"), [(256, []), (512, ["python-shared-memory"])])
 def test_a_container_has_memory_for_a_full_batch_of_a_python_model(longest: int, found: list[str]) -> None:
     vectors = Tensor("vectors", "FP32", [DynamicDim(name="tokens", max=longest), 768])
-    model = replace(python("pooling"), inputs=[vectors], max_batch_size=32)
+    alone = replace(python("pooling"), inputs=[vectors], max_batch_size=32)
+    model = replace(alone, batching=DynamicBatching())
     on_gpu = replace(model, backend=PythonBackend(host_inputs=False))
 
     assert rules(build("pooling", model)) == found
+    assert rules(build("pooling", alone)) == []  # a request has 6 MB
     assert rules(build("pooling", on_gpu)) == []
 
 

@@ -10,6 +10,7 @@ import pickletools
 import struct
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -201,53 +202,67 @@ def _onnx_size(dimension: Message) -> int | str | None:
 
 # TorchScript: a zip archive with the source of its forward()
 
-_TENSOR = "Tensor"
-_TUPLE = "Tuple"
+_BEGINNING = 1 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
-    """The signature of a forward(): its arguments if all are tensors, and how many tensors it returns."""
+    """The signature of a forward(): its arguments with their types, in order, and the type that it returns.
 
-    inputs: tuple[str, ...] | None
-    outputs: int | None
+    Types are as in the file, such as "Tensor" and "Optional[Tensor]".
+    """
+
+    arguments: tuple[tuple[str, str], ...]
+    returns: str
 
 
-def read_forward(path: Path) -> Forward | None:
+def read_forward(file: Path | IO[bytes]) -> Forward | None:
     """Return the signature of a TorchScript file's forward(); None if it cannot be read."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             top = archive.namelist()[0].partition("/")[0]
             # The first class in the pickle is that of the network itself.
-            said = pickletools.genops(archive.read(f"{top}/data.pkl"))
-            module, name = next(str(given) for opcode, given, _ in said if opcode.name == "GLOBAL").split()
+            opcodes = pickletools.genops(archive.read(f"{top}/data.pkl"))
+            module, name = next(str(value) for opcode, value, _ in opcodes if opcode.name == "GLOBAL").split()
             source = archive.read(f"{top}/code/{module.replace('.', '/')}.py")
-        classes = (each for each in ast.parse(source).body if isinstance(each, ast.ClassDef))
-        network = next(each for each in classes if each.name == name)
+        classes = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
+        network = next(node for node in classes if node.name == name)
     except (OSError, zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError, StopIteration):
         return None
     for method in network.body:
         if isinstance(method, ast.FunctionDef) and method.name == "forward":
-            arguments = method.args.args[1:]
-            tensors = all(_name(each.annotation) == _TENSOR for each in arguments)
+            arguments = (*method.args.args[1:], *method.args.kwonlyargs)
             return Forward(
-                inputs=tuple(each.arg for each in arguments) if tensors else None,
-                outputs=_count(method.returns),
+                arguments=tuple((each.arg, _type(each.annotation)) for each in arguments),
+                returns=_type(method.returns),
             )
     return None
 
 
-def _count(returned: ast.expr | None) -> int | None:
-    if _name(returned) == _TENSOR:
-        return 1
-    if isinstance(returned, ast.Subscript) and _name(returned.value) == _TUPLE:
-        parts = returned.slice.elts if isinstance(returned.slice, ast.Tuple) else [returned.slice]
-        return len(parts) if all(_name(each) == _TENSOR for each in parts) else None
-    return None
+def unscripted(file: Path | IO[bytes]) -> str:
+    """Return what a file has instead of TorchScript, such as "torch.save()"; "" if that is not clear."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            parts = {name.partition("/")[2].partition("/")[0] for name in archive.namelist()}
+    except zipfile.BadZipFile:
+        with file.open("rb") if isinstance(file, Path) else nullcontext(file) as content:
+            content.seek(0)
+            beginning = content.read(_BEGINNING)
+    except (OSError, ValueError):
+        return ""
+    else:
+        if parts & {"constants.pkl", "code"}:
+            return ""
+        return "torch.save()" if "data.pkl" in parts else "another kind of archive, not TorchScript"
+    if beginning.startswith(b"\x80"):
+        return "pickle, of an old torch.save()"
+    if beginning[8:9] == b"{" and beginning[9:].lstrip()[:1] in (b'"', b"}"):
+        return "safetensors"
+    return "HDF5" if beginning.startswith(b"\x89HDF") else ""
 
 
-def _name(annotation: ast.expr | None) -> str:
-    return annotation.id if isinstance(annotation, ast.Name) else ""
+def _type(annotation: ast.expr | None) -> str:
+    return "Tensor" if annotation is None else ast.unparse(annotation)
 
 
 # PyTorch's AOTInductor: a zip archive with metadata, written by torch/_inductor/codecache.py (PyTorch 2.13,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -39,10 +40,12 @@ CALLS = "fleet.calls."
 
 # How Triton's reader differs from Python's. Tested on the bundled server, release 24.10, on 2026-11-21: C++
 # accepts bytes that are not UTF-8, and a space between a minus and its number; Python refuses both. C++
-# refuses an unknown escape, which Python accepts.
+# refuses an unknown escape, which Python accepts. Outside strings and comments, Python takes every blank and
+# digit of Unicode, and C++ those of ASCII alone: tried on 2026-11-28 with 27 characters.
 #
 # A comment or a string; neither can start inside the other.
 _COMMENT_OR_STRING = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""")
+_FOREIGN = re.compile(rf"{_COMMENT_OR_STRING.pattern}|(?P<foreign>[^\t-\r -~])")
 _ESCAPE = re.compile(r"\\(.)")
 _KNOWN_ESCAPES = frozenset("abfnrtv\\?'\"01234567xXuU")
 _SPACED_MINUS = re.compile(r"-([ \t]+)(?=[0-9.])")
@@ -202,6 +205,7 @@ def read_text(text: str, *, where: str) -> ModelConfig:
     """Parse the text of a config.pbtxt as Triton does."""
     if "\\" in text:
         _refuse_unknown_escape(text, where=where)
+    _refuse_foreign_character(text, where=where)
     try:
         return parse_config(text, where=where)
     except FleetError:
@@ -211,17 +215,34 @@ def read_text(text: str, *, where: str) -> ModelConfig:
         return parse_config(corrected, where=where)
 
 
+def _refuse_foreign_character(text: str, *, where: str) -> None:
+    for token in _FOREIGN.finditer(text):
+        character = token["foreign"]
+        if character:
+            called = unicodedata.name(character, "a control character")
+            what = f"{called} (U+{ord(character):04X}) outside a string and a comment"
+            fix = "replace it with a space, or remove it; text from web pages often has such blanks"
+            if character == "\ufeff":
+                fix = "save the file as UTF-8 without a byte order mark"
+            elif character.isdigit():
+                fix = f"write {unicodedata.digit(character)}"
+            raise _refused_at(token.start(), text, what=what, where=where, fix=fix)
+
+
+def _refused_at(at: int, text: str, *, what: str, where: str, fix: str) -> FleetError:
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    place = f"{where}:{line}:{column}"
+    return CONFIG_SYNTAX.error(what=what, where=place, why="Triton refuses the model", fix=fix)
+
+
 def _refuse_unknown_escape(text: str, *, where: str) -> None:
     for token in _COMMENT_OR_STRING.finditer(text):
         if token[0].startswith("#"):
             continue
         for escape in _ESCAPE.finditer(token[0]):
             if escape[1] not in _KNOWN_ESCAPES:
-                at = token.start() + escape.start()
-                line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
                 what, fix = f"unknown escape {escape[0]}", "use an escape of C, such as \\\\ for a backslash"
-                why = "Triton refuses the model"
-                raise CONFIG_SYNTAX.error(what=what, where=f"{where}:{line}:{column}", why=why, fix=fix)
+                raise _refused_at(token.start() + escape.start(), text, what=what, where=where, fix=fix)
 
 
 def read_config(path: Path) -> ModelConfig:

@@ -7,7 +7,8 @@ compared with main of 2026-06-09; read 2026-11-21).
 Schedulers, with sequences, their controls and states, the response cache and warm-up, follow
 Get...SequenceControlProperties (the same file), SequenceBatchScheduler::Create and GenerateInitialStateData
 (src/sequence_batch_scheduler/), GenerateWarmupData (src/backend_model_instance.cc) and
-InferenceRequest::Normalize (src/infer_request.cc). The content of data files is not checked.
+InferenceRequest::Normalize and ValidateBytesInputs (src/infer_request.cc). Of data files, only the strings of
+warm-ups are read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import IO, Any
 
 from triton_models.artifact.pbtxt import ModelConfig, schema
 from triton_models.artifact.targets import plan_profiles
@@ -81,6 +83,7 @@ _MULTI_MODEL_GPUS = 1
 _CORRELATION_TYPES = ("TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING")
 _VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")
 _PAIR = 2
+_LENGTH_BYTES, _PIECE = 4, 1 << 16
 
 # These backends refuse to run a batch above max_batch_size: "max allowed is" in onnxruntime.cc, tensorrt.cc,
 # libtorch.cc and tensorflow.cc of their repositories, read 2026-11-21.
@@ -410,6 +413,8 @@ def _check_warm_up(report: Findings, model: Model, config: ModelConfig, at: str,
             report(WARM_UP, f"input {name!r} has no data", at=at, fix=fix)
         else:
             _check_file(report, WARM_UP, model, at, tensor, field="input_data_file", folder="warmup")
+            if type_name(tensor.data_type) == "TYPE_STRING" and name in {each.name for each in config.input}:
+                _check_strings(report, model, at, tensor)
     if config.input or not model.completes:
         _check_warm_up_inputs(report, model, at, config.input, sample.inputs)
     largest = max(config.max_batch_size, 1)
@@ -474,6 +479,40 @@ def _check_file(
     elif files[path] < least:
         fix = f"write the tensor's raw bytes to it: at least {least}, for the data_type and the dims"
         report(rule, f"{name!r} has {files[path]} bytes", at=at, fix=fix)
+
+
+def _check_strings(report: Findings, model: Model, at: str, tensor: Any) -> None:
+    """Check that a file has as many strings as a warm-up needs, each after its length."""
+    name, expected = tensor.input_data_file, _dims_count(list(tensor.dims))
+    path = model.inside(posixpath.join("warmup", name)) if name and not name.startswith("/") else None
+    if path not in model.layout.files:
+        return
+    with suppress(OSError), model.layout.opened(path) as content:
+        count, rest = _strings(content, expected)
+        if count != expected or rest:
+            had = f"more than {expected}" if count > expected else str(count)
+            what = f"{name!r} has {had} strings for the dims {list(tensor.dims)}"
+            what = f"{what}, and {rest}" if rest else what
+            fix = f"write {expected} strings to it, each after its length as 4 bytes, the lowest first: "
+            fix += 'len(text).to_bytes(4, "little") + text'
+            report(WARM_UP, what, at=at, fix=fix)
+
+
+def _strings(content: IO[bytes], most: int) -> tuple[int, str]:
+    """Return the number of strings up to one more than a number, and what is wrong with the last one."""
+    count = 0
+    while head := content.read(_LENGTH_BYTES):
+        if len(head) < _LENGTH_BYTES:
+            return count, f"{len(head)} bytes after them"
+        count, left = count + 1, int.from_bytes(head, "little")
+        if count > most:
+            return count, ""
+        while left:
+            piece = content.read(min(left, _PIECE))
+            if not piece:
+                return count, f"the last one is {left} bytes shorter than its length"
+            left -= len(piece)
+    return count, ""
 
 
 def _fits(dims: Sequence[int], declared: Sequence[int]) -> bool:

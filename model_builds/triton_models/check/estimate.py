@@ -14,6 +14,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.python import regions
 from triton_models.facts.gpu_memory import BACKENDS
+from triton_models.facts.tensorrt import ENGINE_AT_LOAD_S
 
 PROFILE = Check(id="plan-models", source=FROM_ARGUMENTS)
 
@@ -185,6 +186,11 @@ def _of_config(layout: Layout, place: str) -> Profile:
     else:
         memory = _times(found.memory, on_gpu)
     host, on_cpu = found.host, backend == "openvino" or not on_gpu
+    load_s = found.load_s
+    accelerators = config.optimization.execution_accelerators.gpu_execution_accelerator
+    if on_gpu and backend == "onnxruntime" and any(each.name == "tensorrt" for each in accelerators):
+        engine = Range.of(lambda end: ENGINE_AT_LOAD_S[end], "facts.tensorrt: ENGINE_AT_LOAD_S")
+        load_s = Range.total([load_s, engine])
     if on_cpu:
         host = Range.of(lambda end: found.host.values[end] + size * _ON_CPU[end], found.host.source)
     shared = found.shared
@@ -196,6 +202,7 @@ def _of_config(layout: Layout, place: str) -> Profile:
         backends=frozenset({known if on_gpu else _NO_GPU}),
         memory=memory,
         host=_times(host, instances),
+        load_s=load_s,
         shared=shared,
     )
 

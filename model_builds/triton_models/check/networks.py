@@ -1,8 +1,8 @@
 """Checks of network files: they must match their configuration, and be loadable.
 
-ONNX and TorchScript follow ValidateInputs, ValidateOutputs and CompareDimsSupported of onnxruntime_backend
-(src/onnxruntime.cc and src/onnxruntime_utils.cc, r25.09) and of pytorch_backend (src/libtorch.cc, r25.09),
-read 2026-11-22. Unreadable files are left to the backend, and TorchScript files in archives are not checked.
+ONNX follows ValidateInputs, ValidateOutputs and CompareDimsSupported of onnxruntime_backend
+(src/onnxruntime.cc and src/onnxruntime_utils.cc, r25.09), read 2026-11-22; TorchScript follows
+`backend_rules.libtorch`. Unreadable files are left to the backend.
 
 Networks that PyTorch compiled with AOTInductor, which the platform torch_aoti serves, follow README.md and
 src/pt2/model_instance_state.cc of pytorch_backend, r26.03 to r26.05, and AutoCompleteBackendFields of Triton
@@ -19,30 +19,34 @@ from triton_models.artifact.networks import (
     AOTI_FILE,
     AOTI_PLATFORM,
     CompiledHead,
-    Forward,
     NetworkTensor,
     OnnxHead,
     read_compiled,
     read_forward,
     read_onnx_file,
     read_onnx_head,
+    unscripted,
 )
-from triton_models.artifact.pbtxt import ModelConfig
+from triton_models.artifact.pbtxt import ModelConfig, as_json
 from triton_models.base.suggest import did_you_mean
+from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
 from triton_models.check.subject import Findings, Model, is_on_cpu, rule, type_name
 from triton_models.facts.releases import COMPILED_NETWORKS_SINCE
 
-_SOURCE = "2026-11-22: onnxruntime_backend and pytorch_backend r25.09, src/onnxruntime.cc and src/libtorch.cc"
+_SOURCE = "2026-11-22: onnxruntime_backend r25.09, src/onnxruntime.cc"
 _AOTI = "2026-11-24: pytorch_backend r26.03 to r26.05, README.md and src/pt2; Triton core 24.10"
 ONNX_VERSION = rule("onnx-version", _SOURCE)
 ONNX_TENSOR = rule("onnx-tensor", _SOURCE)
-TORCHSCRIPT_TENSOR = rule("torchscript-tensor", _SOURCE)
+_LIBTORCH = "2026-11-28: pytorch_backend r24.03 to r26.05, triton_models.check.backend_rules.libtorch"
+TORCHSCRIPT_TENSOR = rule("torchscript-tensor", _LIBTORCH)
+TORCHSCRIPT_FILE = rule("torchscript-file", _LIBTORCH)
 AOTI_RELEASE = rule("aoti-release", _AOTI)
 AOTI_BATCHES = rule("aoti-batches", _AOTI)
 AOTI_TARGET = rule("aoti-target", _AOTI)
 
 _OF_ARCHIVES = 1 << 29  # maximum bytes of a packed file to check, because it is read into memory
 _COMPARED = "the backend compares them, and refuses the model"
+_FAILS = "the model loads, and every request fails"
 _EXPORT = "export the network as TorchScript or ONNX"
 
 
@@ -60,12 +64,9 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
             _check_inputs(report, config, path, head)
     elif model.backend.platform == AOTI_PLATFORM:
         _check_compiled(report, model, config)
-    elif model.backend.platform == "pytorch_libtorch":
+    elif model.backend.platform == "pytorch_libtorch" and config.runtime != "model.py":
         for path in model.paths(model.backend.filename or "model.pt"):
-            source = model.layout.sources.get(path)
-            forward = read_forward(source) if source else None
-            if forward is not None:
-                _check_forward(report, config, forward)
+            _check_script(report, model, config, path)
 
 
 def _check_versions(report: Findings, head: OnnxHead) -> None:
@@ -93,16 +94,25 @@ def _check_inputs(report: Findings, config: ModelConfig, path: str, head: OnnxHe
             report(ONNX_TENSOR, what, at="input", fix=fix, why=_COMPARED)
 
 
-def _check_forward(report: Findings, config: ModelConfig, forward: Forward) -> None:
-    given = len(config.input) + len(_fed_by_triton(config))
-    if forward.inputs is not None and config.input and given != len(forward.inputs):
-        what = f"{given} inputs for forward({', '.join(forward.inputs)})"
-        fix = f"list its {len(forward.inputs)} arguments, in order"
-        report(TORCHSCRIPT_TENSOR, what, at="input", fix=fix, why=_COMPARED)
-    if forward.outputs is not None and len(config.output) > forward.outputs:
-        what = f"{len(config.output)} outputs for a forward() that returns {forward.outputs}"
-        why = "every request fails: the network has no such output"
-        report(TORCHSCRIPT_TENSOR, what, at="output", fix="list only the outputs of forward()", why=why)
+def _check_script(report: Findings, model: Model, config: ModelConfig, path: str) -> None:
+    file = model.layout.sources.get(path) or _packed(model, path)
+    content = unscripted(file) if file else ""
+    if content:
+        why = "PyTorch finds no constants.pkl or code in it, and the model does not load"
+        fix = "save torch.jit.script(network) or torch.jit.trace(network, example) with torch.jit.save(); "
+        fix += "LibTorch() does, for a network and its weights"
+        report.file(path)(TORCHSCRIPT_FILE, f"a file that is {content}", fix=fix, why=why)
+    forward = read_forward(file) if file else None
+    if forward is None:
+        return
+    script = Script(arguments=dict(forward.arguments), returns=forward.returns)
+    document = {**as_json(config), "name": config.name or model.folder}
+    refusals = load_refusals(document, script)
+    sides = [(refusals, _COMPARED), ([] if refusals else request_failures(document, script), _FAILS)]
+    for refused, why in sides:
+        for refusal in refused:
+            if refusal.at != "output" or config.output:  # otherwise pytorch-output says it
+                report(TORCHSCRIPT_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
 
 
 def _check_compiled(report: Findings, model: Model, config: ModelConfig) -> None:

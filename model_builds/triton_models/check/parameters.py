@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from triton_models.artifact.pbtxt import ModelConfig, schema
 from triton_models.base.checks import Check
 from triton_models.base.suggest import did_you_mean
-from triton_models.check.subject import Findings, Model, parameter, rule, tensors_of, type_name
+from triton_models.check.subject import Findings, Model, is_on_cpu, parameter, rule, tensors_of, type_name
+from triton_models.check.target import MULTI_MODEL_ENDPOINT
+from triton_models.facts.limits import LOAD_LIMIT_S
 from triton_models.facts.openvino import OPENVINO_TYPES
-from triton_models.facts.tensorrt import PLAN_TYPES
+from triton_models.facts.releases import Release
+from triton_models.facts.tensorrt import ENGINE_AT_LOAD_S, PLAN_TYPES
 
 _SOURCE = (
     "2026-11-21: onnxruntime_backend, tensorrt_backend, python_backend and pytorch_backend 24.10, Triton core"
@@ -29,6 +31,9 @@ BF16_TENSOR = rule("bf16-tensor", "triton_models.facts.releases")
 GRAPH_SPEC = rule("graph-spec", "2026-11-26: ValidateGraphSpec of tensorrt_backend r25.09")
 ONNXRUNTIME_PARAMETER = rule("onnxruntime-parameter", _SOURCE)
 ACCELERATOR = rule("accelerator", _SOURCE)
+ENGINE_AT_LOAD = rule(
+    "engine-at-load", "triton_models.facts.tensorrt: ENGINE_AT_LOAD_S", endpoints=(MULTI_MODEL_ENDPOINT,)
+)
 PYTORCH_OUTPUT = rule("pytorch-output", _SOURCE)
 OPENVINO_KIND = rule("openvino-kind", _OPENVINO)
 OPENVINO_BATCHES = rule("openvino-batches", _OPENVINO)
@@ -64,6 +69,16 @@ _TENSORRT_PARAMETERS = frozenset(
         *("trt_ep_context_file_path", "trt_ep_context_embed_mode"),
     ]
 )
+# onnxruntime_backend has the others, and BF16 as precision_mode, from these releases on: src/onnxruntime.cc
+# of its branches r23.01 to r26.06, read 2026-11-28.
+_FIRST_TENSORRT_PARAMETERS = frozenset(
+    [
+        *("precision_mode", "max_workspace_size_bytes", "int8_calibration_table_name"),
+        *("int8_use_native_calibration_table", "trt_engine_cache_enable", "trt_engine_cache_path"),
+    ]
+)
+_MORE_TENSORRT_PARAMETERS, _BF16_ACCELERATOR = "24.04", "26.02"
+_ACCELERATORS = "optimization: execution_accelerators"
 _PRECISIONS = frozenset({"FP32", "FP16", "BF16", "INT8"})
 _GPU_ACCELERATORS = frozenset({"cuda", "tensorrt"})
 _CPU_ACCELERATORS = frozenset({"openvino"})
@@ -95,7 +110,7 @@ def _check_for_backend(report: Findings, model: Model, config: ModelConfig) -> N
         _check_graphs(report, config)
     elif backend == "onnxruntime":
         check_values(report, ONNXRUNTIME_PARAMETER, config, _ONNX_RUNTIME)
-        _check_accelerators(report, config.optimization.execution_accelerators)
+        _check_accelerators(report, model, config)
     elif backend == "openvino":
         _check_openvino(report, config)
     # A TorchScript file does not name its outputs.
@@ -124,29 +139,46 @@ def _check_graphs(report: Findings, config: ModelConfig) -> None:
             report(GRAPH_SPEC, what, at="optimization: cuda: graph_spec", fix=fix)
 
 
-def _check_accelerators(report: Findings, accelerators: Any) -> None:
-    at, release = "optimization: execution_accelerators", report.subject.target.release
-    for known, entries in (
-        (_GPU_ACCELERATORS, accelerators.gpu_execution_accelerator),
-        (_CPU_ACCELERATORS, accelerators.cpu_execution_accelerator),
-    ):
-        for entry in entries:
-            _check_name(report, "accelerator", entry.name, known)
-            if entry.name == "tensorrt":
-                for name in sorted(entry.parameters):
-                    _check_name(report, "parameter of the accelerator tensorrt", name, _TENSORRT_PARAMETERS)
-                precision = entry.parameters.get("precision_mode", "FP32")
-                _check_name(report, "precision_mode", precision, _PRECISIONS)
-            elif entry.name == "cuda" and release and not release.switches_tf32:
-                fix = "build the model again for this release, use 24.06 or newer, or remove the accelerator"
-                report(ACCELERATOR, f"the accelerator cuda with release {release.name}", at=at, fix=fix)
+def _check_accelerators(report: Findings, model: Model, config: ModelConfig) -> None:
+    accelerators, release = config.optimization.execution_accelerators, model.target.release
+    for entry in accelerators.cpu_execution_accelerator:
+        _check_name(report, "accelerator", entry.name, _CPU_ACCELERATORS)
+    if is_on_cpu(config) or model.target.gpu_count == 0:
+        return  # the backend reads the others for instances on GPUs only
+    for entry in accelerators.gpu_execution_accelerator:
+        _check_name(report, "accelerator", entry.name, _GPU_ACCELERATORS)
+        if entry.name == "tensorrt":
+            _check_tensorrt(report, entry.parameters, release)
+        elif entry.name == "cuda" and release and not release.switches_tf32:
+            fix = "build the model again for this release, use 24.06 or newer, or remove the accelerator"
+            report(
+                ACCELERATOR, f"the accelerator cuda with release {release.name}", at=_ACCELERATORS, fix=fix
+            )
+
+
+def _check_tensorrt(report: Findings, parameters: Mapping[str, str], release: Release | None) -> None:
+    known, precisions = _TENSORRT_PARAMETERS, _PRECISIONS
+    if release is not None and release.name < _MORE_TENSORRT_PARAMETERS:
+        known = _FIRST_TENSORRT_PARAMETERS
+    if release is not None and release.name < _BF16_ACCELERATOR:
+        precisions -= {"BF16"}
+    for name in sorted(parameters):
+        _check_name(report, "parameter of the accelerator tensorrt", name, known)
+    _check_name(report, "precision_mode", parameters.get("precision_mode", "FP32"), precisions)
+    least, usual, most = ENGINE_AT_LOAD_S
+    what = "the accelerator tensorrt of ONNX Runtime on a multi-model endpoint"
+    fix = "declare the file as OnnxFile(..., backend=TensorRt()), whose plan is compiled in the build; or "
+    fix += "remove the accelerator"
+    why = f"every load compiles the network, about {usual} s ({least} to {most}), also after each eviction; "
+    why += f"SageMaker answers 429 after {LOAD_LIMIT_S} s"
+    report(ENGINE_AT_LOAD, what, at=_ACCELERATORS, fix=fix, why=why)
 
 
 def _check_name(report: Findings, what: str, given: str, known: Collection[str]) -> None:
     if given not in known:
         otherwise = f"use one of {', '.join(sorted(known))}, or remove it"
         fix = did_you_mean(given, known, otherwise=otherwise)
-        report(ACCELERATOR, f"unknown {what} {given!r}", at="optimization: execution_accelerators", fix=fix)
+        report(ACCELERATOR, f"unknown {what} {given!r}", at=_ACCELERATORS, fix=fix)
 
 
 def _check_openvino(report: Findings, config: ModelConfig) -> None:

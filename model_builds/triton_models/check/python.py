@@ -1,9 +1,9 @@
 """Checks of Python models: parameters, names, environments, imports, shared memory, and calls of others.
 
-GetPythonEnvironment in src/stub_launcher.cc and src/pb_env.cc of python_backend (main of 2026-07-17, read
-2026-11-21) use a folder directly, and only check that it has bin/activate. The interpreter then looks for
-python3 on PATH and for pyvenv.cfg next to it (Modules/getpath.py of CPython). StubSetup in src/pb_stub.cc
-(r25.09, read 2026-11-22) lets a model import modules from its version folder and its directory.
+Which environment a model uses follows `backend_rules.python`. The backend uses a folder directly, and only
+checks that it has bin/activate. The interpreter then looks for python3 on PATH and for pyvenv.cfg next to it
+(Modules/getpath.py of CPython). StubSetup in src/pb_stub.cc (r25.09, read 2026-11-22) lets a model import
+modules from its version folder and its directory.
 
 SageMaker loads one model of an artifact, or its ensemble with the steps: issues 5452 of server and 3299 of
 aws/deep-learning-containers. A model that calls others, which Triton calls business logic scripting, must
@@ -18,17 +18,29 @@ import math
 import posixpath
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 from triton_models.artifact.environments.declared import problems_of
 from triton_models.artifact.environments.packages import loads_in
-from triton_models.artifact.pbtxt import CALLS, ModelConfig, calls_of
-from triton_models.check.parameters import check_values
+from triton_models.artifact.pbtxt import CALLS, ModelConfig, as_json, calls_of
+from triton_models.check.backend_rules.python import (
+    ENVIRONMENT,
+    MODEL_DIRECTORY,
+    ON_CPU,
+    environment_of,
+    refusals,
+)
 from triton_models.check.subject import Findings, Model, Subject, parameter, rule, type_name
 from triton_models.check.target import ENDPOINTS, MULTI_MODEL_ENDPOINT
 from triton_models.declare.tensors import ELEMENT_BYTES
-from triton_models.facts.containers import MAX_CALLERS, PythonRegions, too_little_shared_memory
+from triton_models.facts.containers import (
+    MAX_CALLERS,
+    PythonRegions,
+    rows_of_a_request,
+    too_little_shared_memory,
+)
 from triton_models.facts.image_contents import NAME_ADDED, python_packages
 
 _SOURCE = "2026-11-21: python_backend, src/stub_launcher.cc and src/pb_env.cc; CPython, Modules/getpath.py"
@@ -52,9 +64,6 @@ INNER_MODEL_INSTANCES = rule("inner-model-instances", _SEEN, endpoints=_MULTI_MO
 INNER_MODEL_UNLOAD = rule("inner-model-unload", _SEEN, endpoints=_MULTI_MODEL)
 INNER_MODEL_CALLERS = rule("inner-model-callers", "triton_models.facts.containers", endpoints=_MULTI_MODEL)
 
-_ENVIRONMENT = "EXECUTION_ENV_PATH"
-_MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
-_ON_CPU = "FORCE_CPU_ONLY_INPUT_TENSORS"
 _LIBRARY = re.compile(r"python(\d+\.\d+)")
 _NUMPY = re.compile(r"numpy-([0-9]+)[^/-]*\.dist-info")
 _TAG = re.compile(rb"^Tag:\s*(\S+)", re.MULTILINE)
@@ -68,7 +77,7 @@ _REFUSED_IN_NAMES = frozenset(";|&$`<>()[]{}\\\"'*?~#!")
 _NAMES_CHECKED_SINCE = "25.08"
 
 _DECLARED = "declare them in `packages` of the PythonModel, or an `environment` with them"
-_WRITTEN = f"put them next to model.py, or into an environment that the parameter {_ENVIRONMENT} names"
+_WRITTEN = f"put them next to model.py, or into an environment that the parameter {ENVIRONMENT} names"
 _LARGEST = 1 << 20
 _FUNCTIONS = {"InferenceRequest", "load_model"}
 _NAMES = (b"InferenceRequest", b"load_model", b"CalledModels")
@@ -94,7 +103,13 @@ def check_artifact(report: Findings, subject: Subject) -> None:
     if subject.target.endpoint in ENDPOINTS:
         # Instances on GPUs are counted once: the number of GPUs is unknown. Variable sizes count as 1.
         python = [each for each in subject.served() if each[0].backend.name == "python"]
-        shared = {model.folder: regions(config) for model, config in python}
+        ensembles = [model.config for model in subject.ensembles if model.config is not None]
+        entry = ensembles[0] if len(ensembles) == 1 else None
+        called = {name for _, config in subject.parsed() for name in calls_of(config).values()}
+        shared = {
+            model.folder: regions(config, entry=entry, called=model.folder in called)
+            for model, config in python
+        }
         report.add(too_little_shared_memory(shared, where=subject.layout.where))
 
 
@@ -103,21 +118,24 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
     _check_calls(report, model, config)
     if model.backend.name != "python" or model.is_ensemble:
         return
-    filename, value = config.default_model_filename, parameter(config, _ENVIRONMENT) or ""
+    filename, value = config.default_model_filename, parameter(config, ENVIRONMENT) or ""
     # Triton only checks that the last character is one of these three.
     if filename and filename[-1] not in ".py":
         what, fix = f"a Python model in {filename!r}", "rename the file to end with .py"
         report(PYTHON_FILE, what, at="default_model_filename", fix=fix)
-    check_values(report, PYTHON_PARAMETER, config, {_ON_CPU: (r"(yes|no)\Z", "yes or no, in lower case")})
-    path, at = _environment_path(model, config), f"parameters: {_ENVIRONMENT}"
-    if path is None and value.startswith(_MODEL_DIRECTORY):
-        fix = f"put it into the artifact, as {_MODEL_DIRECTORY}/environment, or /../environment for steps"
+    for refusal in refusals(as_json(config)):
+        report(PYTHON_PARAMETER, refusal.what, at=refusal.at, fix=refusal.fix)
+    path, at = _environment_path(model, config), f"parameters: {ENVIRONMENT}"
+    if path is not None and not model.layout.has(path):
+        fix = "pack the environment into the model as a folder or .tar.gz, or correct the path"
+        report(PYTHON_PARAMETER, f"there is no {path!r}", at=at, fix=fix)
+    elif path is None and value.startswith(("/", MODEL_DIRECTORY)) and value not in model.image_adds:
+        fix = f"put it into the artifact, as {MODEL_DIRECTORY}/environment, or /../environment for steps"
+        if value.startswith("/"):
+            fix += f"; if a custom image has it, name the path in {NAME_ADDED}"
         what = f"the environment {value!r} is outside the artifact"
         why = "the path does not exist on an endpoint"
         report(ENVIRONMENT_OUTSIDE, what, at=at, fix=fix, why=why)
-    elif path is not None and not model.layout.has(path):
-        fix = "pack the environment into the model as a folder or .tar.gz, or correct the path"
-        report(PYTHON_PARAMETER, f"there is no {path!r}", at=at, fix=fix)
     _check_process_names(report, model, config)
     for path in model.paths(model.backend.filename):
         _check_code(report, path)
@@ -246,10 +264,12 @@ def imported(code: bytes) -> set[str]:
 
 def _environment_path(model: Model, config: ModelConfig) -> str | None:
     """Return an environment's path in the layout; None without one, or if it is outside."""
-    value = parameter(config, _ENVIRONMENT) or ""
-    if model.backend.name != "python" or not value.startswith(_MODEL_DIRECTORY):
+    value = parameter(config, ENVIRONMENT) or ""
+    if model.backend.name != "python" or not value.startswith(MODEL_DIRECTORY):
         return None
-    return model.inside(value.removeprefix(_MODEL_DIRECTORY).lstrip("/") or ".")
+    path = environment_of(as_json(config), model.folder)
+    # A value without a slash after the keyword names a neighbor of the model's directory.
+    return model.inside(f"../{path}" if model.path else posixpath.relpath(path, model.folder))
 
 
 def _loads(tag: str, python: str) -> bool:
@@ -283,7 +303,7 @@ def _handles_missing(handler: ast.ExceptHandler) -> bool:
 
 def _visible_packages(model: Model, config: ModelConfig) -> tuple[str, ...] | None:
     """Return the folders with modules in a model's environment; None if the environment is not visible."""
-    if parameter(config, _ENVIRONMENT) is None:
+    if parameter(config, ENVIRONMENT) is None:
         return ()
     library = f"{_environment_path(model, config)}/lib"
     return tuple(f"{library}/{each}/site-packages" for each in model.layout.children(library)) or None
@@ -305,14 +325,25 @@ def _missing(model: Model, names: set[str], folders: Sequence[str]) -> list[str]
     return sorted(absent - {name.partition(".")[0] for name in others})
 
 
-def regions(config: ModelConfig) -> PythonRegions:
-    """Return the shared memory of a Python model's instances."""
-    tensors = [*config.output, *(() if parameter(config, _ON_CPU) == "no" else config.input)]
-    row = sum(
-        math.prod(max(size, 1) for size in each.dims) * ELEMENT_BYTES.get(type_name(each.data_type), 0)
-        for each in tensors
+def regions(config: ModelConfig, *, entry: ModelConfig | None = None, called: bool = False) -> PythonRegions:
+    """Return the shared memory of a Python model's instances.
+
+    Requests go to `entry`, the ensemble of which the model is a step, or to the model itself. Another model
+    that calls it may send more rows.
+    """
+    inputs = () if parameter(config, ON_CPU) == "no" else config.input
+    rows, request = max(config.max_batch_size, 1), config if entry is None else entry
+    if not (called or config.HasField("dynamic_batching") or config.HasField("sequence_batching")):
+        rows = min(rows, rows_of_a_request(_row(each for each in request.input if not each.optional)))
+    return PythonRegions(count=instances_of(config), row=_row([*config.output, *inputs]), rows=rows)
+
+
+def _row(tensors: Iterable[Any]) -> int:
+    """Return the bytes of a row of tensors. Variable sizes count as 1."""
+    return sum(
+        math.prod(max(size, 1) for size in tensor.dims) * ELEMENT_BYTES.get(type_name(tensor.data_type), 0)
+        for tensor in tensors
     )
-    return PythonRegions(count=instances_of(config), row=row, rows=max(config.max_batch_size, 1))
 
 
 # The code of models that call others

@@ -41,7 +41,7 @@ from triton_models.declare.reading import FORM_MARK, DeclaredFolder, folder_read
 from triton_models.declare.requires import check_backends
 from triton_models.declare.searched import environment_of_a_build, variables_read, written_plans
 from triton_models.declare.weights import LocalWeights, S3Weights, Weights, weights_of
-from triton_models.facts.containers import PythonRegions, too_little_shared_memory
+from triton_models.facts.containers import PythonRegions, rows_of_a_request, too_little_shared_memory
 from triton_models.facts.instances import Gpu
 from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_models.facts.releases import Release
@@ -355,15 +355,18 @@ def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool)
             inputs = ((f"input {each.name!r}", each.full_type) for each in model.inputs)
             check_types(report, inputs, backend=model.backend.backend, release=release)
             yield from report.problems
-    python = {model.name: _regions(model) for model in build.models if isinstance(model, PythonModel)}
+    alone = len(build.models) == 1
+    python = {m.name: _regions(m, alone=alone) for m in build.models if isinstance(m, PythonModel)}
     yield from too_little_shared_memory(python, where="its Python models")
     yield from _payload(build)
 
 
-def _regions(model: PythonModel) -> PythonRegions:
+def _regions(model: PythonModel, *, alone: bool) -> PythonRegions:
     tensors = [*model.outputs, *(model.inputs if model.backend.host_inputs else ())]
-    row = sum(tensor.most_bytes for tensor in tensors)
-    return PythonRegions(count=model.instances.count, row=row, rows=max(model.max_batch_size, 1))
+    row, rows = sum(tensor.most_bytes for tensor in tensors), max(model.max_batch_size, 1)
+    if alone and model.batching is None:
+        rows = min(rows, rows_of_a_request(sum(tensor.most_bytes for tensor in model.inputs)))
+    return PythonRegions(count=model.instances.count, row=row, rows=rows)
 
 
 def _pool_mib(model: Model) -> int:

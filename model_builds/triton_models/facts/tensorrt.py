@@ -30,6 +30,13 @@ PLAN_TYPES = frozenset(
 )
 """The types of a plan's tensors: ConvertTrtTypeToConfigDataType of tensorrt_backend, read 2026-11-21."""
 
+ENGINE_AT_LOAD_S = (50, 67, 240)
+"""Seconds in which ONNX Runtime compiles a network for TensorRT at a load: least, usual, most.
+
+AWS's page on Triton of 2026 states 67 s on an A10G, not kept across restarts; others report 50 s to 4 minutes
+(onnxruntime#7499, onnxruntime_backend#66, server#6049). Read 2026-11-28.
+"""
+
 FIRST_WITH_INT64 = 10
 """The first TensorRT whose plans keep a network's INT64 inputs; older ones use INT32 (server issue 7307)."""
 

@@ -21,6 +21,7 @@ from triton_models.artifact.archive import WEIGHTS, ZIPPED_WEIGHTS, unpack
 from triton_models.artifact.networks import side_files
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean, some_of
+from triton_models.builds.export.wrapped_weights import entry_of, renamed
 from triton_models.declare.weights import (
     SIDE_FILE,
     HubWeights,
@@ -287,10 +288,15 @@ def _read(path: Path, source: str) -> Mapping[str, torch.Tensor]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise unusable(source, error.strerror or str(error)) from error
-    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError, SafetensorError) as error:
+    except pickle.UnpicklingError as error:
+        what = f"not a file of weights: {str(error).partition(chr(10))[0]}"
+        fix = "save the state_dict alone, without the module, its settings or an optimizer: "
+        raise unusable(source, what, f"{fix}torch.save(network.state_dict(), PATH)") from error
+    except (RuntimeError, ValueError, EOFError, SafetensorError) as error:
         raise unusable(source, f"not a file of weights: {str(error).partition(chr(10))[0]}") from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise unusable(source, "it must contain tensors by name")
+        entry = entry_of(state, torch.Tensor) if isinstance(state, dict) else None
+        raise unusable(source, *entry) if entry else unusable(source, "it must contain tensors by name")
     return state
 
 
@@ -305,16 +311,19 @@ def _compare(expected: Mapping[str, torch.Tensor], given: Mapping[str, torch.Ten
         *(f"{name} is not in the network" for name in given if name not in expected),
         *(f"{name} is {have}, not {want}" for name, (have, want) in shapes.items()),
     ]
+    wrapped = renamed(expected, given, safetensors=source.endswith(".safetensors"))
+    if wrapped is not None:
+        raise unusable(source, *wrapped)
     if differences:
         raise unusable(source, f"weights of another network: {some_of(differences)}")
 
 
-def unusable(source: str, what: str) -> FleetError:
+def unusable(source: str, what: str, fix: str = "") -> FleetError:
     """Return the error of weights that a network cannot load."""
     return FleetError.of(
         what=what,
         where=f"the weights {source!r}",
-        fix="check the path, the permission to read it, and that it was saved from the same network",
+        fix=fix or "check the path, the permission to read it, and that it was saved from the same network",
         rule="weights",
     )
 

@@ -4,6 +4,8 @@ The file is TorchScript, or a .pt2 that AOTInductor compiled for CPUs.
 
 The package comes from the environment that builds models, which has the same Python; `packages` next to this
 file points to it. It comes last on the path, so that NumPy stays that of the stub's environment.
+
+What loads, and which tensor is which, follows `backend_rules.libtorch`, as `fleet check` does.
 """
 
 from __future__ import annotations
@@ -15,7 +17,16 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from stand_in import BatchedModel, build_package  # type: ignore[import-not-found]
+from backend_rules.libtorch import (  # type: ignore[import-not-found]
+    Script,
+    input_positions,
+    load_refusals,
+    output_positions,
+    positions_of,
+    request_failures,
+)
+from backend_rules.refusal import Refusal  # type: ignore[import-not-found]
+from stand_in import BatchedModel, build_package, refuse  # type: ignore[import-not-found]
 
 Array = np.ndarray[Any, Any]
 
@@ -35,58 +46,76 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         self.torch = build_package("torch")
         # A fleet runs many models on one machine: each gets one thread unless it requests more.
         self.torch.set_num_threads(int(self.parameters.get("INTRA_OP_THREAD_COUNT", 1)))
-        self.module, arguments = self._loaded(path)
-        self.inputs = _by_position(self.config["input"], arguments)
-        self.outputs = _by_position(self.config["output"], ())
-        self.types = {each["name"]: each["data_type"] for each in self.config["output"]}
+        self.script: Script | None = None
+        self.failures: list[Refusal] = []
+        self.module = self._load_file(path)
+        if path.suffix != ".pt2":
+            self.script = self._signature()
+            for refusal in load_refusals(self.config, self.script):
+                refuse(refusal.message)
+            self.failures = request_failures(self.config, self.script)
+            self.inputs = input_positions(self.config, self.script)
+        else:
+            self.inputs = positions_of([entry["name"] for entry in self.config["input"]])
+        self.outputs = output_positions(self.config)
+        self.types = {entry["name"]: entry["data_type"] for entry in self.config["output"]}
 
-    def _loaded(self, path: Path) -> tuple[Any, list[str]]:
-        """Return the network, and the names of the arguments of forward() if they are known."""
+    def _load_file(self, path: Path) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about deprecation
                 if path.suffix == ".pt2":
-                    return self.torch._inductor.aoti_load_package(str(path)), []
-                module = self.torch.jit.load(str(path), map_location="cpu").eval()
-                return module, [each.name for each in module.forward.schema.arguments][1:]
+                    return self.torch._inductor.aoti_load_package(str(path))
+                return self.torch.jit.load(str(path), map_location="cpu").eval()
         except (RuntimeError, ValueError) as error:
             message = f"failed to load model '{self.config['name']}': {error}"
             raise pb_utils.TritonModelException(message) from error
 
+    def _signature(self) -> Script:
+        if not hasattr(self.module, "forward"):
+            refuse("Method 'forward' is not defined.")
+        schema = self.module.forward.schema
+        returns = schema.returns[0].type if schema.returns else "NoneType"
+        arguments = {each.name: str(each.type) for each in schema.arguments[1:]}
+        return Script(arguments=arguments, returns=str(returns))
+
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> list[Array]:
+        if self.failures:
+            raise ValueError(self.failures[0].message)
         with warnings.catch_warnings(), self.torch.inference_mode():
             warnings.simplefilter("ignore")  # about read-only arrays; nothing writes to them
-            answer = self.module(*(self.torch.from_numpy(feed[name]) for name in self.inputs))
-        answers = list(answer) if isinstance(answer, tuple | list) else [answer]
-        results = dict(zip(self.outputs, (each.numpy() for each in answers), strict=False))
-        for name in wanted:
-            self._check(name, results)
+            answer = self.module(*self._arguments(feed))
+        answers = list(answer) if isinstance(answer, tuple) else [answer]
+        if self.script is None and isinstance(answer, list):
+            answers = answer
+        for name, position in self.outputs.items():
+            if position >= len(answers):
+                message = f"The output {name} in the model configuration refers to an output index which "
+                raise ValueError(f"{message}doesn't exist. This model has {len(answers)} outputs")
+        results = {name: self._result(name, answers[position]) for name, position in self.outputs.items()}
         return [results[name] for name in wanted]
 
-    def _check(self, name: str, results: Mapping[str, Array]) -> None:
-        if name not in results:
-            message = f"configuration has the output '{name}', and the model returns {len(results)} tensors"
+    def _arguments(self, feed: Mapping[str, Array]) -> list[Any]:
+        values = {name: self._value(array) for name, array in feed.items()}
+        if self.script is not None and self.script.takes_dictionary:
+            return [values]
+        return [values[name] for name in sorted(values, key=self.inputs.__getitem__)]
+
+    def _value(self, array: Array) -> Any:
+        return list(array.ravel()) if array.dtype == np.object_ else self.torch.from_numpy(array)
+
+    def _result(self, name: str, value: Any) -> Array:
+        if not isinstance(value, self.torch.Tensor):
+            return np.array(value, dtype=np.object_)
+        own, expected = value.numpy(), self.types[name]
+        if own.dtype != pb_utils.TRITON_STRING_TO_NUMPY.get(expected, np.void):
+            message = f"configuration expects datatype {expected} for output '{name}', model provides "
+            raise ValueError(message + str(own.dtype))
+        if not own.ndim:
+            message = f"output '{name}' is a scalar which is not supported."
             raise ValueError(message)
-        own, expected = results[name].dtype, self.types[name]
-        if own != pb_utils.TRITON_STRING_TO_NUMPY.get(expected, np.void):
-            message = f"configuration expects datatype {expected} for output '{name}', model provides {own}"
-            raise ValueError(message)
+        return own
 
     def finalize(self) -> None:
         self.module = None
         super().finalize()
-
-
-def _by_position(declared: Sequence[Mapping[str, Any]], arguments: Sequence[str]) -> list[str]:
-    """Return the names in the order of the network's tensors, by the rules of the real backend.
-
-    Inputs may have the names of forward()'s arguments. Otherwise names may end with `__<position>`. Otherwise
-    the configuration's order applies.
-    """
-    names = [each["name"] for each in declared]
-    if arguments and set(names) <= set(arguments):
-        return sorted(names, key=list(arguments).index)
-    ends = [name.partition("__")[2] for name in names]
-    if all(end.isdigit() for end in ends):
-        return [name for _, name in sorted(zip(map(int, ends), names, strict=True))]
-    return names

@@ -1,0 +1,100 @@
+"""`fleet check` accepts the TorchScript networks that the PyTorch backend serves, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.models.script_cases import FAILED, FAILED_BY_TYPE, REFUSED, SERVED, Takes, TakesOne, script
+from tests.models.script_cases import ScriptCase as Case
+from tests.triton_models.model_folders import write
+from triton_models.artifact.networks import read_forward
+from triton_models.artifact.pbtxt import as_json, read_text
+from triton_models.base.errors import Problem
+from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
+from triton_models.check.check import check_path
+
+
+def _check(folder: Path, config: str, content: bytes, file: str = "model.pt") -> list[Problem]:
+    write(folder / "net/config.pbtxt", config.encode())
+    write(folder / f"net/1/{file}", content)
+    return check_path(folder)
+
+
+def _rules_of(case: Case, folder: Path) -> tuple[list[str], list[str]]:
+    write(folder / "rule/model.pt", script(case.network))
+    forward = read_forward(folder / "rule/model.pt")
+    assert forward is not None
+    config = as_json(read_text(f'name: "net"\n{case.config()}', where="config.pbtxt"))
+    network = Script(arguments=dict(forward.arguments), returns=forward.returns)
+    refusals, failures = load_refusals(config, network), request_failures(config, network)
+    return [each.message for each in refusals], [each.message for each in failures]
+
+
+@pytest.mark.parametrize("case", SERVED, ids=str)
+def test_a_script_that_the_backend_serves_is_accepted(case, tmp_path):
+    assert _check(tmp_path / "it", case.config(), script(case.network)) == []
+    assert _rules_of(case, tmp_path) == ([], [])
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_a_script_that_the_backend_does_not_load_is_refused_in_its_words(case, tmp_path):
+    problems = _check(tmp_path / "it", case.config(), script(case.network))
+    assert "torchscript-tensor" in {problem.rule for problem in problems}
+    assert case.refused in _rules_of(case, tmp_path)[0][0]
+
+
+@pytest.mark.parametrize("case", [*FAILED, *FAILED_BY_TYPE], ids=str)
+def test_a_script_that_loads_and_fails_every_request_is_refused(case, tmp_path):
+    problems = _check(tmp_path / "it", case.config(), script(case.network))
+    assert {problem.rule for problem in problems} == {"torchscript-tensor"}
+    refusals, failures = _rules_of(case, tmp_path)
+    assert refusals == []
+    assert case.failed in failures[0]
+
+
+def _save(content: object, folder: Path, **options: bool) -> bytes:
+    folder.mkdir(exist_ok=True)
+    torch.save(content, folder / "saved", **options)
+    return (folder / "saved").read_bytes()
+
+
+PLAIN = Case(network=TakesOne)
+
+
+def test_weights_or_a_module_saved_as_model_pt_are_not_torchscript(tmp_path):
+    weights = torch.nn.Linear(4, 4)
+    contents = {
+        "state_dict": _save(weights.state_dict(), tmp_path),
+        "module": _save(weights, tmp_path),
+        "old": _save(weights.state_dict(), tmp_path, _use_new_zipfile_serialization=False),
+        "safetensors": (17).to_bytes(8, "little") + b'{"__metadata__":{}}',
+    }
+    for name, content in contents.items():
+        problems = _check(tmp_path / name, PLAIN.config(), content)
+        assert [problem.rule for problem in problems] == ["torchscript-file"], name
+    assert _check(tmp_path / "traced", PLAIN.config(), _traced()) == []
+
+
+def test_weights_beside_the_code_of_pytorchs_python_runtime_are_accepted(tmp_path):
+    write(tmp_path / "net/1/model.py", b"import torch\n")
+    weights = _save(torch.nn.Linear(4, 4).state_dict(), tmp_path / "weights")
+    (tmp_path / "weights/saved").unlink()
+    (tmp_path / "weights").rmdir()
+    assert _check(tmp_path, PLAIN.config('runtime: "model.py"'), weights) == []
+
+
+def _traced() -> bytes:
+    with torch.inference_mode():
+        traced = torch.jit.trace(TakesOne(), torch.ones(1, 4))
+    return bytes(traced.save_to_buffer())
+
+
+def test_the_fix_of_names_without_a_position_is_accepted(tmp_path):
+    wrong = Case(network=Takes, inputs=("X__1", "X__2"), outputs=("y",))
+    [problem] = _check(tmp_path / "wrong", wrong.config(), script(Takes))
+    assert "name the inputs like forward()'s arguments (x, y)" in (problem.fix or "")
+    right = Case(network=Takes, inputs=("x", "y"), outputs=("y",))
+    assert _check(tmp_path / "right", right.config(), script(Takes)) == []
