@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from triton_models.artifact.layout import model_name
+from triton_models.artifact.layout import model_of_key
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.load.schedule import Schedule
 from triton_models.signals.endpoint_log import requests
@@ -26,7 +25,7 @@ def read_logs(endpoint: str, models: Sequence[str], *, days: float, named: bool)
         FleetError: The log cannot be read or has no requests, or other models were asked.
     """
     asked_at = requests(endpoint, since=time.time() - days * _DAY_S)
-    found = sorted((at, model_name(Path(artifact))) for at, artifact in asked_at)
+    found = sorted((at, model_of_key(artifact)) for at, artifact in asked_at)
     if not found:
         raise LOGS.error(
             what=f"the log of the last {days:g} days names no requests",
