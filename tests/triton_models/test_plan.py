@@ -14,8 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.rehearsal.served_models import tarball
 from triton_models.artifact.layout import read_layout
-from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST, Profile, Range
+from triton_models.artifact.profile import (
+    LEAST,
+    LIKELY,
+    MIB,
+    MOST,
+    Profile,
+    Range,
+    profile_document,
+    read_profile,
+)
 from triton_models.base.errors import FleetError
 from triton_models.check.estimate import alike, estimated, of_folder, of_layout
 from triton_models.check.fits import Fits
@@ -650,3 +660,138 @@ def test_a_trace_out_of_order_or_with_unknown_models_is_refused(
     (tmp_path / "trace.csv").write_text(f"seconds,model\n{rows}\n")
     assert cli.main(["plan", "--models", "2x1MB", "--trace", str(tmp_path / "trace.csv")]) == 1
     assert "[load-trace]" in capsys.readouterr().err
+
+
+def python_folder(folder: Path, code: str, *, kind: str = "KIND_GPU", files: Mapping[str, int] = {}) -> Path:
+    """Write a Python model with eight instances, and files of so many bytes."""
+    place = model_folder(folder, f'backend: "python" instance_group {{ count: 8 kind: {kind} }}') / "m"
+    (place / "1" / "model.bin").unlink()
+    (place / "1" / "model.py").write_text("import numpy\nimport triton_python_backend_utils\n" + code)
+    for name, size in files.items():
+        (place / "1" / name).write_bytes(bytes(size))
+    return place
+
+
+FROM_HUB = """
+import torch
+class TritonPythonModel:
+    def initialize(self, args):
+        self.model = torch.hub.load("pytorch/vision", "resnet50")
+"""
+FROM_OWN = """
+import os
+import torch
+class TritonPythonModel:
+    def initialize(self, args):
+        folder = os.path.join(args["model_repository"], args["model_version"])
+        self.model = self.load(os.path.join(folder, "weights.pt")).to("cuda")
+    def load(self, path):
+        with open(path, "rb") as file:
+            return torch.jit.load(file)
+"""
+FROM_PARAMETER = """
+import json
+class TritonPythonModel:
+    def initialize(self, args):
+        from transformers import AutoModel
+        name = json.loads(args["model_config"])["parameters"]["model_name"]["string_value"]
+        self.model = AutoModel.from_pretrained(name)
+"""
+ADAPTER = """
+from peft import PeftModel
+from transformers import AutoModel
+class TritonPythonModel:
+    def initialize(self, args):
+        base = AutoModel.from_pretrained("some/base")
+        self.model = PeftModel.from_pretrained(base, args["model_repository"] + "/1")
+"""
+IMPORTED = 'import importlib\nframework = importlib.import_module("tensorflow")'
+STARTED = 'import subprocess\nsubprocess.Popen(["python", "-m", "vllm"])'
+ON_RUNTIME = """
+import onnxruntime
+session = onnxruntime.InferenceSession("/opt/model.onnx", providers=["CUDAExecutionProvider"])
+"""
+DEVICE = 'import torch\nnetwork = torch.nn.Linear(1, 1).to("cuda" if torch.cuda.is_available() else "cpu")'
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "files"),
+    [
+        (FROM_HUB, "KIND_GPU", {}),
+        (FROM_HUB, "KIND_AUTO", {}),
+        (FROM_HUB, "KIND_GPU", {"head.pt": 9_000_000}),
+        (FROM_OWN, "KIND_GPU", {"weights.pt": 9_000}),
+        (FROM_PARAMETER, "KIND_GPU", {}),
+        (ADAPTER, "KIND_GPU", {"adapter_model.safetensors": 9_000_000, "adapter_config.json": 9}),
+        (IMPORTED, "KIND_GPU", {}),
+        (STARTED, "KIND_GPU", {}),
+        (ON_RUNTIME, "KIND_GPU", {}),
+        ("from mycompany import Engine", "KIND_GPU", {}),
+        (DEVICE, "KIND_CPU", {}),
+    ],
+)
+def test_what_a_python_model_allocates_besides_its_files_is_unknown(
+    tmp_path: Path, code: str, kind: str, files: Mapping[str, int]
+) -> None:
+    place = python_folder(tmp_path, code, kind=kind, files=files)
+    assert of_layout(read_layout(place)).memory.is_unknown
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "files", "mib"),
+    [
+        ("from PIL import Image", "KIND_CPU", {}, 0),
+        ("from PIL import Image", "KIND_GPU", {}, 8 * 20),
+        (FROM_HUB, "KIND_CPU", {}, 0),
+        (FROM_OWN, "KIND_GPU", {"weights.pt": 10 * MIB}, 8 * 30),
+        ("from transformers import AutoTokenizer", "KIND_GPU", {}, 8 * 20),
+        (DEVICE + '\n"model_instance_kind"', "KIND_CPU", {}, 0),
+    ],
+)
+def test_the_memory_of_a_python_model_is_estimated_where_its_files_show_it(
+    tmp_path: Path, code: str, kind: str, files: Mapping[str, int], mib: float
+) -> None:
+    memory = of_layout(read_layout(python_folder(tmp_path, code, kind=kind, files=files))).memory
+    assert not memory.is_unknown
+    assert memory.values[LIKELY] / MIB == pytest.approx(mib, abs=0.1)
+
+
+def test_an_unknown_memory_is_refused_until_the_configuration_says_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = python_folder(tmp_path, FROM_HUB)
+    fits = ["check", str(place), "--image-adds", "torch", "--fits", "ml.g5.xlarge", "--json"]
+    plan = [*PLAN_OF, "--models", str(tmp_path), "--json"]
+    assert cli.main(fits) == 1
+    found = json.loads(capsys.readouterr().out)
+    [problem] = found["paths"][str(place)]
+    assert (problem["rule"], found["fits"]["models"]["m"]["copies"]) == ("unknown-memory", None)
+    assert "fleet census" in problem["fix"]
+    assert "gpu_memory_mb" in problem["fix"]
+    assert cli.main(plan) == 1
+    [problem] = json.loads(capsys.readouterr().out)["error"]
+    assert (problem["rule"], problem["where"]) == ("unknown-memory", "model 'm'")
+
+    with (place / "config.pbtxt").open("a") as config:
+        config.write(DECLARED.replace("300", "1800"))
+    assert cli.main(fits) == 0
+    assert json.loads(capsys.readouterr().out)["fits"]["models"]["m"]["copies"] == [1, 1, 1]
+    assert cli.main(plan) == 0
+
+
+PLAN_OF = ["plan", "--requests", "1/s", "--for", "10m", "--types", "ml.g5.xlarge"]
+
+
+def test_a_profile_with_an_unknown_memory_stays_unknown_in_the_manifest(tmp_path: Path) -> None:
+    profile = of_layout(read_layout(python_folder(tmp_path, FROM_HUB)))
+    assert read_profile(profile.name, profile_document(profile)).memory.is_unknown
+    assert Range.total([profile.memory, Range.measured(1.0, "a census")]).is_unknown
+
+
+def test_archives_in_folders_are_models_of_their_own(tmp_path: Path) -> None:
+    for tenant in "ab":
+        (tmp_path / tenant).mkdir()
+        packed = tmp_path / tenant / "model.tar.gz"
+        config = f'backend: "mine" {DECLARED}'.encode()
+        packed.write_bytes(tarball({"m/config.pbtxt": config, "m/1/x": b"1"}))
+    assert [each.name for each in of_folder(tmp_path)] == ["a/model", "b/model"]

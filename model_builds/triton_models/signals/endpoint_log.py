@@ -17,7 +17,7 @@ LOG = Check(id="endpoint-log", source=FROM_ARGUMENTS)
 
 Kind = Literal["began", "loaded", "failed", "full", "unloaded"]
 
-# A target model is the key of an object: any text. Triton 24 and later quotes a message and escapes it as JSON.
+# A target model is the key of an object: any text. Triton 24 and later quotes and escapes messages as JSON.
 _KEY = r"((?:[^\"\\\n]|\\.)+)"
 _NAME = r"(?:/[^\n]*?::)?(.+?)'"  # after the instance's folder
 _INVOKED = re.compile(rf"{INVOKED}: {_KEY}")
