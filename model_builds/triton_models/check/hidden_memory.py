@@ -16,29 +16,27 @@ from triton_models.artifact.layout import Layout
 from triton_models.artifact.pbtxt import ModelConfig
 from triton_models.base.errors import FleetError
 
-_FRAMEWORKS = frozenset(
-    """
-    accelerate auto_gptq bitsandbytes bentoml catboost clip ctranslate2 cucim cudf cugraph cuml cupy cupyx cuda
-    deepspeed detectron2 diffusers doctr easyocr exllamav2 fairseq fastai faster_whisper flair flash_attn gliner
-    haystack insightface jax keras keras_nlp kornia lightning llama_cpp mmcv mmdet mmengine mmpose mmseg mxnet
-    nemo nvidia onnxruntime onnxruntime_genai open_clip optimum paddle paddleocr peft pycuda pynvml
-    pytorch_lightning rmm segment_anything sentence_transformers sglang stanza super_gradients tensorflow
-    tensorflow_hub tensorrt tensorrt_llm tf_keras thinc timm torch torch2trt torch_geometric torch_tensorrt
-    torchaudio torchtext torchvision transformers trl triton TTS tvm ultralytics unsloth vllm whisper whisperx
-    xformers xtuner
-    """.split()
-)
+_FRAMEWORKS_TEXT = """
+accelerate auto_gptq bitsandbytes bentoml catboost clip ctranslate2 cucim cudf cugraph cuml cupy cupyx cuda
+deepspeed detectron2 diffusers doctr easyocr exllamav2 fairseq fastai faster_whisper flair flash_attn gliner
+haystack insightface jax keras keras_nlp kornia lightning llama_cpp mmcv mmdet mmengine mmpose mmseg mxnet
+nemo nvidia onnxruntime onnxruntime_genai open_clip optimum paddle paddleocr peft pycuda pynvml
+pytorch_lightning rmm segment_anything sentence_transformers sglang stanza super_gradients tensorflow
+tensorflow_hub tensorrt tensorrt_llm tf_keras thinc timm torch torch2trt torch_geometric torch_tensorrt
+torchaudio torchtext torchvision transformers trl triton TTS tvm ultralytics unsloth vllm whisper whisperx
+xformers xtuner
+"""
+_FRAMEWORKS = frozenset(_FRAMEWORKS_TEXT.split())
 """Packages that allocate memory of a GPU if there is one."""
 
-_ON_THE_HOST = frozenset(
-    """
-    aiohttp attr blosc boto3 botocore bs4 c_python_backend_utils cachetools cv2 dateutil decord einops emoji
-    ftfy google grpc httpx imageio jinja2 joblib jsonschema librosa lightgbm lxml msgpack nltk numpy
-    opentelemetry orjson pandas PIL polars prometheus_client psutil pyarrow pydantic pytz rapidfuzz redis regex
-    requests scipy sentencepiece shapely simplejson six skimage sklearn soundfile tiktoken tokenizers tqdm
-    triton_python_backend_utils tritonclient typing_extensions ujson unidecode urllib3 yaml zstandard
-    """.split()
-)
+_ON_THE_HOST_TEXT = """
+aiohttp attr blosc boto3 botocore bs4 c_python_backend_utils cachetools cv2 dateutil decord einops emoji
+ftfy google grpc httpx imageio jinja2 joblib jsonschema librosa lightgbm lxml msgpack nltk numpy
+opentelemetry orjson pandas PIL polars prometheus_client psutil pyarrow pydantic pytz rapidfuzz redis regex
+requests scipy sentencepiece shapely simplejson six skimage sklearn soundfile tiktoken tokenizers tqdm
+triton_python_backend_utils tritonclient typing_extensions ujson unidecode urllib3 yaml zstandard
+"""
+_ON_THE_HOST = frozenset(_ON_THE_HOST_TEXT.split())
 _WITHOUT_WEIGHTS = re.compile(r"\w*(?:Tokenizer|Processor|FeatureExtractor|Config)(?:Fast)?")
 _PROCESSES = frozenset({"subprocess", "pexpect", "sh"})
 _STARTS = re.compile(r"os\.(system|popen|exec\w+|spawn\w+|posix_spawn)|asyncio\.create_subprocess_\w+")
