@@ -653,7 +653,7 @@ def test_requests_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[plan-requests]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("rows", ["2,1\n1,1", "1,3", "-1,1", "1,other"])
+@pytest.mark.parametrize("rows", ["2,1\n1,1", "-1,1", "1,one\n2,two\n3,three"])
 def test_a_trace_out_of_order_or_with_unknown_models_is_refused(
     tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -795,3 +795,87 @@ def test_archives_in_folders_are_models_of_their_own(tmp_path: Path) -> None:
         config = f'backend: "mine" {DECLARED}'.encode()
         packed.write_bytes(tarball({"m/config.pbtxt": config, "m/1/x": b"1"}))
     assert [each.name for each in of_folder(tmp_path)] == ["a/model", "b/model"]
+
+
+@pytest.mark.parametrize(
+    ("models", "limit", "fewer"),
+    [
+        # One GPU would be busy 108 % of the time, and has room for 39 of the models.
+        ("10x500MB --requests 24/s --busy 45ms --types ml.g6.xlarge", "GPU time", "its GPUs never rest"),
+        ("10x500MB --requests 1/s --busy 45ms --types ml.g6.xlarge", None, None),
+        # One GPU is busy 10 % of the time, and has room for 32 of the models, which are equally popular.
+        ("60x500MB --requests 5/s --busy 20ms --types ml.g5.xlarge", "GPU memory", "of the requests wait"),
+        # Two GPUs are busy 40 % of the time, and answers wait for each other.
+        ("9x20MB --requests 40/s --busy 20ms --p99 60ms --types ml.g5.xlarge", "GPU time", "p99 is "),
+    ],
+)
+def test_the_limit_of_a_plan_is_why_one_instance_fewer_is_not_enough(
+    models: str, limit: str | None, fewer: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["plan", "--for", "30m", "--models", *models.split()]
+    assert cli.main(arguments) == 0
+    said = capsys.readouterr().out
+    if limit is None:
+        assert "Nothing limits: one instance is the minimum." in said
+    else:
+        assert f"The limit is {limit}: with one instance fewer, " in said
+        assert fewer in said.partition("The limit is")[2].splitlines()[0]
+    assert cli.main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["limit"] == limit
+
+
+def test_the_names_of_a_trace_are_models_of_a_size_in_their_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "trace.csv").write_text("\ufeffSeconds, Model\n1,b\n2,7\n3,b\n", encoding="utf-8")
+    trace = ["--trace", str(tmp_path / "trace.csv"), "--types", "ml.g5.xlarge", "--waiting", "100%"]
+    assert cli.main(["plan", "--models", "2x50MB", *trace]) == 0
+    assert "3 requests to 2 models" in capsys.readouterr().out
+    assert cli.main(["plan", "--models", "1x50MB", *trace]) == 1
+    assert "--models lacks 1 of the 2 models that were asked: 7" in capsys.readouterr().err
+
+
+COUNTS = {
+    "model,1,2\na,3,0\nb,1,2\n": [[3, 0], [1, 2]],
+    "model,1,2\na, 3 ,0.0\nb,1.0,2\n\n": [[3, 0], [1, 2]],
+    "\ufeff1_minute, 2_minute\n3,\n1,2\n": [[3, 0], [1, 2]],
+    "model,0,1\na,3,0\n,1,2\n": [[3, 0], [1, 2]],
+}
+
+
+@pytest.mark.parametrize("text", COUNTS)
+def test_counts_may_have_blanks_fractions_of_nothing_and_empty_cells(tmp_path: Path, text: str) -> None:
+    (tmp_path / "counts.csv").write_text(text, encoding="utf-8")
+    schedule = read_counts(tmp_path / "counts.csv", ["m", "n"], seed=1)
+    minutes = (schedule.at // 60).astype(int)
+    assert [
+        [int(((schedule.model == model) & (minutes == each)).sum()) for each in (0, 1)] for model in (0, 1)
+    ] == COUNTS[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("a,3,3\nb,1,2\n", ["the first row has no titles of minutes in sequence, but 'a', '3', '3'"]),
+        ("3,3\n1,2\n", ["the first row has no titles of minutes in sequence, but '3', '3'"]),
+        ("model,1,3\na,1,2\n", ["the first row has no titles of minutes in sequence, but 'model', '1', '3'"]),
+        ("model;1;2\na;1;2\n", ["the first row has no titles of minutes in sequence, but 'model;1;2'"]),
+        ("", ["the first row has no titles of minutes in sequence, but nothing"]),
+        (
+            "model,1,2\na,x,1.5\nb,-1,2\nc,1\n",
+            [
+                "the minute '1' has 'x'",
+                "the minute '2' has '1.5'",
+                "the minute '1' has '-1'",
+                "the row ends before the minute '2'",
+            ],
+        ),
+        ("model,1\na,nan\n", ["the minute '1' has 'nan'"]),
+    ],
+)
+def test_each_mistake_of_counts_is_a_line_of_its_own(tmp_path: Path, text: str, what: list[str]) -> None:
+    (tmp_path / "counts.csv").write_text(text)
+    with pytest.raises(FleetError) as raised:
+        read_counts(tmp_path / "counts.csv", ["m", "n", "o"], seed=1)
+    assert [each.what for each in raised.value.problems] == what
+    assert {each.rule for each in raised.value.problems} == {"plan-requests"}

@@ -120,7 +120,7 @@ def _published(repository: str | None) -> Sequence[Profile]:
 def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffic:
     names = [each.name for each in models]
     if arguments.trace is not None:
-        return Recorded(schedule=read(arguments.trace, names, longest_s=_LONGEST_S))
+        return Recorded(schedule=read(arguments.trace, names, longest_s=_LONGEST_S, named=_named(arguments)))
     if arguments.scenario is not None:
         return Recorded(schedule=read_scenario(arguments.scenario, names))
     if arguments.counts is not None:
