@@ -17,10 +17,11 @@ from synthesised_stacks import deploy_fleet
 
 from embedded_aws import EmbeddedAws
 from tests.stacks.fleet_app import fleet_app
+from triton_models.load.scenario import Stream
 from triton_rehearsal.page import document, report, server
 from triton_rehearsal.page.server import PageServer
 from triton_rehearsal.scenario.result import Condition, Figures, ScenarioResult
-from triton_rehearsal.scenario.scenario import Scenario, Stream
+from triton_rehearsal.scenario.scenario import Scenario
 
 CHROMIUM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
 MINUTES = 10

@@ -23,8 +23,10 @@ from embedded_aws import EmbeddedAws
 from tests.rehearsal.aws_for_hosting import moto_aws
 from tests.rehearsal.deployed_endpoints import instances as instances_of
 from triton_models.base.errors import FleetError
+from triton_models.cli.main import main
 from triton_models.client import AsyncClient
 from triton_models.load.generator import Run
+from triton_models.load.scenario import Stream
 from triton_models.load.schedule import Schedule
 from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source, Unload
 from triton_rehearsal.hosting.service import Hosting
@@ -32,7 +34,7 @@ from triton_rehearsal.rehearse.command import scenario_announcement
 from triton_rehearsal.scenario.play import WRONG, Faults, Observed, Stage, ask_again, play
 from triton_rehearsal.scenario.reading import parse, read, shipped
 from triton_rehearsal.scenario.result import ScenarioResult
-from triton_rehearsal.scenario.scenario import Expected, Scenario, Stream, requests
+from triton_rehearsal.scenario.scenario import Expected, Scenario, requests
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "rehearse.md").read_text().partition("\n## Limits")[0]
 ONE = Stream(requests_per_second=1, seconds=9)
@@ -128,6 +130,39 @@ def test_numbers_without_bounds_and_faults_of_no_kind_or_two_are_mistakes(given)
 )
 def test_a_file_without_a_scenario_and_yaml_that_would_not_end_are_one_mistake(text):
     assert list(mistakes(text)) == ["mine.yaml"]
+
+
+STREAM = "{requests_per_second: 1, seconds: 9"
+WRONG_FILES = {
+    f"models: 9\ntraffic: [{STREAM}, first_model: 5, last_model: 3}}]": "last_model 5 or more",
+    f"models: x\ntraffic: [{STREAM}}}]": "models is 'x'",
+    f"models: 9\nseed: a\ntraffic: [{STREAM}}}]": "seed is 'a'",
+    f"models: 9\ntraffic: [{STREAM}, first_model: -1}}]": "first_model is -1",
+    "models: 9\ntraffic: 7": "traffic is 7",
+    f"models: 9\ntrafic: 1\ntraffic: [{STREAM}}}]": "unknown field 'trafic'",
+    f"models: 9\nfleet: &a {{}}\nexpect: *a\ntraffic: [{STREAM}}}]": "there is an alias",
+    f"models: 9\ntraffic: [{STREAM}, last_model: 10}}]": "a number up to 9, as in `models`, not 10",
+}
+
+
+@pytest.mark.parametrize("text", WRONG_FILES)
+def test_plans_loads_and_rehearsals_refuse_a_scenario_in_the_same_words(tmp_path, capsys, text):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"about: x\n{text}\n")
+    commands = (
+        ["plan", "--models", "10x200MB", "--scenario", str(path)],
+        ["load", "m", "--triton", "http://127.0.0.1:1", "--scenario", str(path)],
+    )
+    said = []
+    for command in commands:
+        assert main([*command, "--json"]) == 1
+        said.append(json.loads(capsys.readouterr().out)["error"])
+    with pytest.raises(FleetError) as error:
+        read(str(path))
+    said.append([each.as_dict() for each in error.value.problems])
+    assert said[0] == said[1] == said[2]
+    [problem] = said[0]
+    assert WRONG_FILES[text] in f"{problem['what']} {problem['fix']}"
 
 
 VALUES = st.recursive(

@@ -17,7 +17,9 @@ from tests.rehearsal.aws_for_hosting import MotoAws, moto_aws
 from tests.rehearsal.served_models import ensemble, onnx_model, python_model, tarball
 from tests.rehearsal.test_hosting import Endpoint
 from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
+from triton_models.base.errors import FleetError
 from triton_models.cli.main import main
+from triton_models.plan.logs import read_logs
 from triton_models.repository.manifest import Manifest, Publication, Repository
 from triton_models.repository.objects import Store
 from triton_models.signals import top
@@ -173,3 +175,26 @@ def test_the_top_counts_the_requests_of_other_sdks_by_the_log(
     assert status == 0
     counts = {each["name"]: (each["requests"], each["logged"]) for each in found["models"]}
     assert counts == {"first": (1, 3), "second": (0, 3), "healthy": (0, 2), "unknown": (1, 0)}
+
+
+def test_models_in_folders_are_as_many_models_as_keys(
+    hosting: Hosting, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What training jobs write: JOB/output/model.tar.gz. The server's log has the whole key.
+    jobs = Served(hosting.aws, hosting)
+    names = [f"job-{tenant}/output/model" for tenant in "abc"]
+    for name in names:
+        jobs.upload(f"{name}.tar.gz", tarball(python_model(name="model")))
+        jobs.invoke(f"{name}.tar.gz")
+    until(lambda: jobs.lines("Invoking") == 3)
+    asked = read_logs(jobs.name, ["1", "2", "3"], days=1, named=False)
+    assert asked.model.tolist() == [0, 1, 2]
+    with pytest.raises(FleetError, match="lacks 1 of the 3 models that were asked: job-c/output/model"):
+        read_logs(jobs.name, ["1", "2"], days=1, named=False)
+    later = time.time() + 60  # because it reads minutes that are over
+    monkeypatch.setattr(top, "time", SimpleNamespace(time=lambda: later))
+    status, found = ask(jobs, "top", "--log", "--signals", f"s3://{jobs.bucket}/signals/")
+    assert (status, {each["name"]: each["logged"] for each in found["models"]}) == (
+        0,
+        dict.fromkeys(names, 1),
+    )

@@ -14,8 +14,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.rehearsal.served_models import tarball
 from triton_models.artifact.layout import read_layout
-from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST, Profile, Range
+from triton_models.artifact.profile import (
+    LEAST,
+    LIKELY,
+    MIB,
+    MOST,
+    Profile,
+    Range,
+    profile_document,
+    read_profile,
+)
 from triton_models.base.errors import FleetError
 from triton_models.check.estimate import alike, estimated, of_folder, of_layout
 from triton_models.check.fits import Fits
@@ -657,10 +667,229 @@ def test_requests_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[plan-requests]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("rows", ["2,1\n1,1", "1,3", "-1,1", "1,other"])
+@pytest.mark.parametrize("rows", ["2,1\n1,1", "-1,1", "1,one\n2,two\n3,three"])
 def test_a_trace_out_of_order_or_with_unknown_models_is_refused(
     tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "trace.csv").write_text(f"seconds,model\n{rows}\n")
     assert cli.main(["plan", "--models", "2x1MB", "--trace", str(tmp_path / "trace.csv")]) == 1
     assert "[load-trace]" in capsys.readouterr().err
+
+
+def python_folder(folder: Path, code: str, *, kind: str = "KIND_GPU", files: Mapping[str, int] = {}) -> Path:
+    """Write a Python model with eight instances, and files of so many bytes."""
+    place = model_folder(folder, f'backend: "python" instance_group {{ count: 8 kind: {kind} }}') / "m"
+    (place / "1" / "model.bin").unlink()
+    (place / "1" / "model.py").write_text("import numpy\nimport triton_python_backend_utils\n" + code)
+    for name, size in files.items():
+        (place / "1" / name).write_bytes(bytes(size))
+    return place
+
+
+FROM_HUB = """
+import torch
+class TritonPythonModel:
+    def initialize(self, args):
+        self.model = torch.hub.load("pytorch/vision", "resnet50")
+"""
+FROM_OWN = """
+import os
+import torch
+class TritonPythonModel:
+    def initialize(self, args):
+        folder = os.path.join(args["model_repository"], args["model_version"])
+        self.model = self.load(os.path.join(folder, "weights.pt")).to("cuda")
+    def load(self, path):
+        with open(path, "rb") as file:
+            return torch.jit.load(file)
+"""
+FROM_PARAMETER = """
+import json
+class TritonPythonModel:
+    def initialize(self, args):
+        from transformers import AutoModel
+        name = json.loads(args["model_config"])["parameters"]["model_name"]["string_value"]
+        self.model = AutoModel.from_pretrained(name)
+"""
+ADAPTER = """
+from peft import PeftModel
+from transformers import AutoModel
+class TritonPythonModel:
+    def initialize(self, args):
+        base = AutoModel.from_pretrained("some/base")
+        self.model = PeftModel.from_pretrained(base, args["model_repository"] + "/1")
+"""
+IMPORTED = 'import importlib\nframework = importlib.import_module("tensorflow")'
+STARTED = 'import subprocess\nsubprocess.Popen(["python", "-m", "vllm"])'
+ON_RUNTIME = """
+import onnxruntime
+session = onnxruntime.InferenceSession("/opt/model.onnx", providers=["CUDAExecutionProvider"])
+"""
+DEVICE = 'import torch\nnetwork = torch.nn.Linear(1, 1).to("cuda" if torch.cuda.is_available() else "cpu")'
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "files"),
+    [
+        (FROM_HUB, "KIND_GPU", {}),
+        (FROM_HUB, "KIND_AUTO", {}),
+        (FROM_HUB, "KIND_GPU", {"head.pt": 9_000_000}),
+        (FROM_OWN, "KIND_GPU", {"weights.pt": 9_000}),
+        (FROM_PARAMETER, "KIND_GPU", {}),
+        (ADAPTER, "KIND_GPU", {"adapter_model.safetensors": 9_000_000, "adapter_config.json": 9}),
+        (IMPORTED, "KIND_GPU", {}),
+        (STARTED, "KIND_GPU", {}),
+        (ON_RUNTIME, "KIND_GPU", {}),
+        ("from mycompany import Engine", "KIND_GPU", {}),
+        (DEVICE, "KIND_CPU", {}),
+    ],
+)
+def test_what_a_python_model_allocates_besides_its_files_is_unknown(
+    tmp_path: Path, code: str, kind: str, files: Mapping[str, int]
+) -> None:
+    place = python_folder(tmp_path, code, kind=kind, files=files)
+    assert of_layout(read_layout(place)).memory.is_unknown
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "files", "mib"),
+    [
+        ("from PIL import Image", "KIND_CPU", {}, 0),
+        ("from PIL import Image", "KIND_GPU", {}, 8 * 20),
+        (FROM_HUB, "KIND_CPU", {}, 0),
+        (FROM_OWN, "KIND_GPU", {"weights.pt": 10 * MIB}, 8 * 30),
+        ("from transformers import AutoTokenizer", "KIND_GPU", {}, 8 * 20),
+        (DEVICE + '\n"model_instance_kind"', "KIND_CPU", {}, 0),
+    ],
+)
+def test_the_memory_of_a_python_model_is_estimated_where_its_files_show_it(
+    tmp_path: Path, code: str, kind: str, files: Mapping[str, int], mib: float
+) -> None:
+    memory = of_layout(read_layout(python_folder(tmp_path, code, kind=kind, files=files))).memory
+    assert not memory.is_unknown
+    assert memory.values[LIKELY] / MIB == pytest.approx(mib, abs=0.1)
+
+
+def test_an_unknown_memory_is_refused_until_the_configuration_says_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = python_folder(tmp_path, FROM_HUB)
+    fits = ["check", str(place), "--image-adds", "torch", "--fits", "ml.g5.xlarge", "--json"]
+    plan = [*PLAN_OF, "--models", str(tmp_path), "--json"]
+    assert cli.main(fits) == 1
+    found = json.loads(capsys.readouterr().out)
+    [problem] = found["paths"][str(place)]
+    assert (problem["rule"], found["fits"]["models"]["m"]["copies"]) == ("unknown-memory", None)
+    assert "fleet census" in problem["fix"]
+    assert "gpu_memory_mb" in problem["fix"]
+    assert cli.main(plan) == 1
+    [problem] = json.loads(capsys.readouterr().out)["error"]
+    assert (problem["rule"], problem["where"]) == ("unknown-memory", "model 'm'")
+
+    with (place / "config.pbtxt").open("a") as config:
+        config.write(DECLARED.replace("300", "1800"))
+    assert cli.main(fits) == 0
+    assert json.loads(capsys.readouterr().out)["fits"]["models"]["m"]["copies"] == [1, 1, 1]
+    assert cli.main(plan) == 0
+
+
+PLAN_OF = ["plan", "--requests", "1/s", "--for", "10m", "--types", "ml.g5.xlarge"]
+
+
+def test_a_profile_with_an_unknown_memory_stays_unknown_in_the_manifest(tmp_path: Path) -> None:
+    profile = of_layout(read_layout(python_folder(tmp_path, FROM_HUB)))
+    assert read_profile(profile.name, profile_document(profile)).memory.is_unknown
+    assert Range.total([profile.memory, Range.measured(1.0, "a census")]).is_unknown
+
+
+def test_archives_in_folders_are_models_of_their_own(tmp_path: Path) -> None:
+    for tenant in "ab":
+        (tmp_path / tenant).mkdir()
+        packed = tmp_path / tenant / "model.tar.gz"
+        config = f'backend: "mine" {DECLARED}'.encode()
+        packed.write_bytes(tarball({"m/config.pbtxt": config, "m/1/x": b"1"}))
+    assert [each.name for each in of_folder(tmp_path)] == ["a/model", "b/model"]
+
+
+@pytest.mark.parametrize(
+    ("models", "limit", "fewer"),
+    [
+        # One GPU would be busy 108 % of the time, and has room for 39 of the models.
+        ("10x500MB --requests 24/s --busy 45ms --types ml.g6.xlarge", "GPU time", "its GPUs never rest"),
+        ("10x500MB --requests 1/s --busy 45ms --types ml.g6.xlarge", None, None),
+        # One GPU is busy 10 % of the time, and has room for 32 of the models, which are equally popular.
+        ("60x500MB --requests 5/s --busy 20ms --types ml.g5.xlarge", "GPU memory", "of the requests wait"),
+        # Two GPUs are busy 40 % of the time, and answers wait for each other.
+        ("9x20MB --requests 40/s --busy 20ms --p99 60ms --types ml.g5.xlarge", "GPU time", "p99 is "),
+    ],
+)
+def test_the_limit_of_a_plan_is_why_one_instance_fewer_is_not_enough(
+    models: str, limit: str | None, fewer: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["plan", "--for", "30m", "--models", *models.split()]
+    assert cli.main(arguments) == 0
+    said = capsys.readouterr().out
+    if limit is None:
+        assert "Nothing limits: one instance is the minimum." in said
+    else:
+        assert f"The limit is {limit}: with one instance fewer, " in said
+        assert fewer in said.partition("The limit is")[2].splitlines()[0]
+    assert cli.main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["limit"] == limit
+
+
+def test_the_names_of_a_trace_are_models_of_a_size_in_their_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "trace.csv").write_text("\ufeffSeconds, Model\n1,b\n2,7\n3,b\n", encoding="utf-8")
+    trace = ["--trace", str(tmp_path / "trace.csv"), "--types", "ml.g5.xlarge", "--waiting", "100%"]
+    assert cli.main(["plan", "--models", "2x50MB", *trace]) == 0
+    assert "3 requests to 2 models" in capsys.readouterr().out
+    assert cli.main(["plan", "--models", "1x50MB", *trace]) == 1
+    assert "--models lacks 1 of the 2 models that were asked: 7" in capsys.readouterr().err
+
+
+COUNTS = {
+    "model,1,2\na,3,0\nb,1,2\n": [[3, 0], [1, 2]],
+    "model,1,2\na, 3 ,0.0\nb,1.0,2\n\n": [[3, 0], [1, 2]],
+    "\ufeff1_minute, 2_minute\n3,\n1,2\n": [[3, 0], [1, 2]],
+    "model,0,1\na,3,0\n,1,2\n": [[3, 0], [1, 2]],
+}
+
+
+@pytest.mark.parametrize("text", COUNTS)
+def test_counts_may_have_blanks_fractions_of_nothing_and_empty_cells(tmp_path: Path, text: str) -> None:
+    (tmp_path / "counts.csv").write_text(text, encoding="utf-8")
+    schedule = read_counts(tmp_path / "counts.csv", ["m", "n"], seed=1)
+    minutes = (schedule.at // 60).astype(int)
+    assert [
+        [int(((schedule.model == model) & (minutes == each)).sum()) for each in (0, 1)] for model in (0, 1)
+    ] == COUNTS[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("a,3,3\nb,1,2\n", ["the first row has no titles of minutes in sequence, but 'a', '3', '3'"]),
+        ("3,3\n1,2\n", ["the first row has no titles of minutes in sequence, but '3', '3'"]),
+        ("model,1,3\na,1,2\n", ["the first row has no titles of minutes in sequence, but 'model', '1', '3'"]),
+        ("model;1;2\na;1;2\n", ["the first row has no titles of minutes in sequence, but 'model;1;2'"]),
+        ("", ["the first row has no titles of minutes in sequence, but nothing"]),
+        (
+            "model,1,2\na,x,1.5\nb,-1,2\nc,1\n",
+            [
+                "the minute '1' has 'x'",
+                "the minute '2' has '1.5'",
+                "the minute '1' has '-1'",
+                "the row ends before the minute '2'",
+            ],
+        ),
+        ("model,1\na,nan\n", ["the minute '1' has 'nan'"]),
+    ],
+)
+def test_each_mistake_of_counts_is_a_line_of_its_own(tmp_path: Path, text: str, what: list[str]) -> None:
+    (tmp_path / "counts.csv").write_text(text)
+    with pytest.raises(FleetError) as raised:
+        read_counts(tmp_path / "counts.csv", ["m", "n", "o"], seed=1)
+    assert [each.what for each in raised.value.problems] == what
+    assert {each.rule for each in raised.value.problems} == {"plan-requests"}

@@ -25,12 +25,14 @@ from tests.triton_models.publishing_aws import (
     put,
     record_of,
 )
+from triton_models.artifact.layout import model_of_key
 from triton_models.artifact.profile import Profile, Range
 from triton_models.artifact.targets import ArtifactTarget
 from triton_models.base.alarm_condition import RUNBOOK
 from triton_models.cli.main import main
 from triton_models.repository.manifest import Manifest, Publication, Repository, Share
 from triton_models.repository.objects import Store
+from triton_models.signals.endpoint_log import events, requests
 from triton_models.signals.recorder import Recorder
 
 IMAGE = "007439368137.dkr.ecr.us-east-1.amazonaws.com/sagemaker-tritonserver:25.09-py3"
@@ -467,3 +469,39 @@ def test_if_nothing_can_be_read_it_is_one_error(why: Why, environment: pytest.Mo
         said = why()
     assert (said.status, said.rules) == (1, ["why"])
     assert said.document["error"][0]["what"] == "nothing could be read"
+
+
+# As the bundled server (24.10) wrote them on 2026-11-28: quoted and escaped as JSON; releases before 24 quote
+# nothing.
+INVOKED = "Invoking SageMaker TargetModel: "
+KEYS = {
+    f'"{INVOKED}tenantA/model.tar.gz"': "tenantA/model",
+    f'"{INVOKED}tenantB/model.tar.gz"': "tenantB/model",
+    f"{INVOKED}tenantB/model.tar.gz": "tenantB/model",
+    f'"{INVOKED}tenantA/model two.tar.gz"': "tenantA/model two",
+    f"{INVOKED}tenantA/model two.tar.gz": "tenantA/model two",
+    f'"{INVOKED}a/b/c-0123456789abcdef.tar.gz"': "a/b/c",
+    f'"{INVOKED}a-0123456789abcdef/model.tar.gz"': "a-0123456789abcdef/model",
+    f'"{INVOKED}uml\u00e4ut-\u65e5\u672c.tar.gz"': "uml\u00e4ut-\u65e5\u672c",
+    f'"{INVOKED}quote\\"d.tar.gz"': 'quote"d',
+    f'"{INVOKED}back\\\\slash.tar.gz"': "back\\slash",
+    f'"{INVOKED}50% off: v1.tar.gz"': "50% off: v1",
+    f'"{INVOKED}no-suffix"': "no-suffix",
+}
+
+
+def test_a_model_is_the_whole_key_of_the_log_without_suffix_and_digest(world: World) -> None:
+    world.log(*(f"I1128 14:00:58.175037 27639 sagemaker_server.cc:241] {line}" for line in KEYS))
+    found = [model_of_key(key) for _, key in requests(world.name, since=time.time() - 3600)]
+    assert sorted(found) == sorted(KEYS.values())
+
+
+def test_loads_and_failures_have_whole_keys_too(world: World) -> None:
+    key, other = "it's mine/model-0123456789abcdef.tar.gz", "model-0123456789abcdef.tar.gz"
+    for each in (key, other):
+        world.log(loading(each), loaded(each), failed(each, "no weights"))
+        world.log(line(f"UNLOAD for model {each} completed in 2 seconds."))
+    for model, artifact in (("it's mine/model", key), ("model", other)):
+        found = list(events(world.name, model, since=time.time() - 3600))
+        assert {each.artifact for each in found} == {artifact}
+        assert [each.kind for each in found] == ["began", "loaded", "failed", "unloaded"]

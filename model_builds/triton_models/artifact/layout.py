@@ -64,7 +64,7 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 """The name of a model. It becomes an object key and SageMaker's TargetModel, in which releases since 26.03
 refuse a slash."""
 
-_ARTIFACT_NAME = re.compile(r"(?P<model>.+)-(?P<digest>[0-9a-f]{16})")
+_ARTIFACT_NAME = re.compile(r"(?P<model>.+)-(?P<digest>[0-9a-f]{16})", re.DOTALL)
 
 # As in Triton's core: digits without a leading zero.
 _VERSION_NAME = re.compile(r"[1-9][0-9]*")
@@ -190,7 +190,15 @@ def digest_of_artifact(name: str) -> str:
 
 def model_name(path: Path) -> str:
     """Return the model's name from an archive's file name, without its digest."""
-    stem = path.name.removesuffix(ARCHIVE_SUFFIX)
+    return model_of_key(path.name)
+
+
+def model_of_key(key: str) -> str:
+    """Return the model's name from an object key, or SageMaker's TargetModel, without suffix and digest.
+
+    The folders stay: `tenant-a/model.tar.gz` and `tenant-b/model.tar.gz` are two models.
+    """
+    stem = key.removesuffix(ARCHIVE_SUFFIX)
     match = _ARTIFACT_NAME.fullmatch(stem)
     return match["model"] if match else stem
 

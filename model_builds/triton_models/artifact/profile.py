@@ -13,6 +13,9 @@ MIB = 1 << 20
 LEAST, LIKELY, MOST = range(3)
 """The ends of a range, and the figure between them."""
 
+UNKNOWN = "unknown: "
+"""The beginning of the source of a figure that nothing shows; its values count for nothing."""
+
 _RANGES = ("memory", "host", "shared", "fetch_s", "load_s", "busy_s")
 _MOST_TEXT = 200
 _LARGEST = float(1 << 50)
@@ -24,6 +27,11 @@ class Range:
 
     values: tuple[float, float, float]
     source: str
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether nothing shows the figure, and only a measurement can."""
+        return self.source.startswith(UNKNOWN)
 
     @classmethod
     def measured(cls, value: float, source: str) -> Range:
@@ -44,7 +52,9 @@ class Range:
     @classmethod
     def total(cls, ranges: Sequence[Range]) -> Range:
         """Return the sum of ranges."""
-        source = "; ".join(sorted({each.source for each in ranges if each.values[MOST]})) or "none"
+        sources = sorted({each.source for each in ranges if each.values[MOST]})
+        unknown = [source for source in sources if source.startswith(UNKNOWN)]
+        source = "; ".join(unknown[:1] or sources) or "none"
         return cls.of(lambda end: sum(each.values[end] for each in ranges), source)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.layout import ARCHIVE_SUFFIX, Layout, read_layout
+from triton_models.artifact.layout import ARCHIVE_SUFFIX, Layout, model_of_key, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE, GPU_MEMORY, parse_config, text_of
-from triton_models.artifact.profile import MIB, Profile, Range
+from triton_models.artifact.profile import MIB, UNKNOWN, Profile, Range
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
+from triton_models.check.hidden_memory import hidden_memory
 from triton_models.check.python import regions
 from triton_models.facts.gpu_memory import BACKENDS
 from triton_models.facts.tensorrt import ENGINE_AT_LOAD_S
@@ -125,16 +126,18 @@ def alike(count: int, *, size: float, backend: str) -> Sequence[Profile]:
 def of_folder(path: Path) -> Sequence[Profile]:
     """Estimate the models of a folder, each a directory or an archive of a Triton model or an ensemble.
 
+    The name of an archive is its path, as it is that of a target model.
+
     Raises:
         FleetError: The folder has no models, or one of them cannot be estimated.
     """
     if not path.is_dir():
         fix = "name a folder of models, or models of a size, such as 300x200MB"
         raise PROFILE.error(what="there is no such folder", where=str(path), fix=fix)
-    found = []
-    for each in sorted(path.iterdir()):
-        if each.name.endswith(ARCHIVE_SUFFIX) or (each.is_dir() and any(each.rglob(CONFIG_FILE))):
-            found.append(of_layout(read_layout(each)))
+    found = [
+        replace(of_layout(read_layout(each)), name=model_of_key(each.relative_to(path).as_posix()))
+        for each in _models_in(path)
+    ]
     if not found:
         raise PROFILE.error(
             what="there are no models",
@@ -142,6 +145,14 @@ def of_folder(path: Path) -> Sequence[Profile]:
             fix=f"name a folder whose folders have a {CONFIG_FILE}, or that has {ARCHIVE_SUFFIX} files",
         )
     return found
+
+
+def _models_in(folder: Path) -> Iterator[Path]:
+    for each in sorted(folder.iterdir()):
+        if each.name.endswith(ARCHIVE_SUFFIX) or (each.is_dir() and any(each.rglob(CONFIG_FILE))):
+            yield each
+        elif each.is_dir() and not each.is_symlink():
+            yield from _models_in(each)
 
 
 def of_layout(layout: Layout) -> Profile:
@@ -179,8 +190,11 @@ def _of_config(layout: Layout, place: str) -> Profile:
     if backend in _WITHOUT_GPU or (declared is not None and backend not in ON_RECORD):
         known = _NO_GPU
     found = estimated(layout.model, size=size, backend=known, rows=max(1, config.max_batch_size))
+    hidden = hidden_memory(layout, folder, config) if backend == "python" and declared is None else None
     if declared is not None:
         memory = Range.measured(declared * MIB * on_gpu, f"{GPU_MEMORY} of its configuration")
+    elif hidden is not None:
+        memory = replace(_times(found.memory, max(1, on_gpu)), source=f"{UNKNOWN}{hidden}")
     elif known == _NO_GPU or not on_gpu:
         memory = Range.measured(0.0, "none of a GPU")
     else:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST, Profile
+from triton_models.artifact.pbtxt import GPU_MEMORY
+from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST, UNKNOWN, Profile
 from triton_models.base.checks import Check
 from triton_models.base.errors import Problem
 from triton_models.base.suggest import did_you_mean
@@ -15,6 +16,11 @@ from triton_models.facts.gpu_memory import BACKENDS, SERVER_MIB, default_pool_mi
 from triton_models.facts.instances import INSTANCE_TYPES, InstanceType
 
 NO_ROOM = Check(id="no-room", source="triton_models.facts.gpu_memory and triton_models.facts.instances")
+UNKNOWN_MEMORY = Check(id="unknown-memory", source="triton_models.check.hidden_memory")
+MEASURE = (
+    f"measure it on the GPU with `fleet census`, and write the figure into its config.pbtxt as {GPU_MEMORY}; "
+    "if it computes on the CPU, give it KIND_CPU"
+)
 
 LIMITS: Mapping[str, str] = {
     "memory": "GPU memory",
@@ -78,7 +84,10 @@ def share_of(profile: Profile, room: Room, end: int = LIKELY) -> Share:
 
 
 def no_room(profile: Profile, room: Room, about: InstanceType) -> Iterator[Problem]:
-    """Yield a problem for a model that does not fit alone."""
+    """Yield a problem for a model that does not fit alone, or whose memory is unknown."""
+    if profile.memory.is_unknown:
+        yield unknown_memory(profile)
+        return
     share = share_of(profile, room)
     if share.fraction <= 1:
         return
@@ -88,6 +97,16 @@ def no_room(profile: Profile, room: Room, about: InstanceType) -> Iterator[Probl
         where=f"model {profile.name!r}",
         why=f"an {about.name} has {has:,.0f} MiB for models, so each load would fail",
         fix="make it smaller, such as with a lower precision, or choose a larger instance type",
+    )
+
+
+def unknown_memory(profile: Profile) -> Problem:
+    """Return the problem of a model whose memory nothing shows."""
+    return UNKNOWN_MEMORY.problem(
+        what="the GPU memory that it needs is unknown",
+        where=f"model {profile.name!r}",
+        why=profile.memory.source.removeprefix(UNKNOWN),
+        fix=MEASURE,
     )
 
 
@@ -144,26 +163,35 @@ class Fits:
     room: Room
     profiles: Sequence[Profile]
 
+    @property
+    def _some_unknown(self) -> bool:
+        return any(each.memory.is_unknown for each in self.profiles)
+
     def as_dict(self) -> dict[str, Any]:
         """Return how many copies of each model fit, and the share of all, as JSON-ready data."""
-        together = taken(self.profiles, self.room)
+        together = None if self._some_unknown else taken(self.profiles, self.room)
         return {
             "instance_type": self.type.name,
             "models": {
                 each.name: {
-                    "copies": [_copies(each, self.room, end) for end in (MOST, LIKELY, LEAST)],
-                    "limit": share_of(each, self.room).limit,
-                    "memory": list(each.memory.values),
+                    "copies": None
+                    if each.memory.is_unknown
+                    else [_copies(each, self.room, end) for end in (MOST, LIKELY, LEAST)],
+                    "limit": None if each.memory.is_unknown else share_of(each, self.room).limit,
+                    "memory": None if each.memory.is_unknown else list(each.memory.values),
                     "source": each.memory.source,
                 }
                 for each in self.profiles
             },
-            "together": {"share": together.fraction, "limit": together.limit},
+            "together": together and {"share": together.fraction, "limit": together.limit},
         }
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each model, and one for all of them."""
         for each in self.profiles:
+            if each.memory.is_unknown:
+                yield f"{each.name}: how many an {self.type.name} holds is {each.memory.source}"
+                continue
             share = share_of(each, self.room)
             fewest, likely, most = (_copies(each, self.room, end) for end in (MOST, LIKELY, LEAST))
             count = f"{likely:,}" if fewest == most else f"{likely:,} ({fewest:,} to {most:,})"
@@ -172,7 +200,7 @@ class Fits:
                 f"{LIMITS[share.limit]} ({each.memory.values[LIKELY] / MIB:,.0f} MiB of a GPU each, "
                 f"{each.memory.source})"
             )
-        if len(self.profiles) > 1:
+        if len(self.profiles) > 1 and not self._some_unknown:
             together = taken(self.profiles, self.room)
             fit = "fit" if together.fraction <= 1 else "do not fit"
             yield (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -170,42 +170,106 @@ def _present(at: Array, traffic: Traffic, chance: np.random.Generator) -> Array:
     return moved
 
 
-def read(path: Path, models: Sequence[str], *, most: int = MOST, longest_s: float = _DAY_S) -> Schedule:
+def read(
+    path: Path,
+    models: Sequence[str],
+    *,
+    most: int = MOST,
+    longest_s: float = _DAY_S,
+    named: bool = True,
+    quoted: bool = True,
+) -> Schedule:
     """Read a trace: a CSV file with the columns `seconds`, in order, and `model`, a name or a number from 1.
 
+    Args:
+        path: The file.
+        models: The names of the models.
+        most: The most requests.
+        longest_s: The latest time, in seconds.
+        named: Whether the names are those of a fleet. Otherwise other names of a trace are taken for the
+            models in the order of their first requests.
+        quoted: Whether an error quotes the file.
+
     Raises:
-        FleetError: It is not such a file, or has more requests, or later ones.
+        FleetError: It is not such a file, or has more requests, later ones, or other models.
     """
     if not path.is_file():
         raise TRACE.error(what="there is no such file", where=str(path), fix="name a trace, seconds,model")
     known = {str(number): number for number in range(1, len(models) + 1)}
     known.update({name: number for number, name in enumerate(models, start=1)})
-    with path.open(newline="") as file:
-        rows = csv.DictReader(file)
+    seen: dict[str, int] = {}
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.reader(file)
         try:
-            timed = _rows(rows, known, longest_s, where=lambda: f"{path}, line {rows.line_num}")
+            columns = _columns(next(rows, []), str(path), quoted=quoted)
+            timed = _rows(rows, columns, longest_s, seen, lambda: f"{path}, line {rows.line_num}")
+            if named:
+                timed = _known(timed, seen, known, lambda: f"{path}, line {rows.line_num}")
             found = list(itertools.islice(timed, most + 1))
         except (UnicodeError, csv.Error) as error:
-            where, fix = f"{path}, line {rows.line_num + 1}", "write it as CSV in UTF-8"
+            where, fix = (
+                f"{path}, line {rows.line_num + isinstance(error, UnicodeError)}",
+                "write it as CSV in UTF-8",
+            )
             raise TRACE.error(what=str(error), where=where, fix=fix) from None
     if not found:
         raise TRACE.error(what="the trace has no requests", where=str(path), fix="add rows: seconds,model")
     if len(found) > most:
         fix = "send a part of it"
         raise TRACE.error(what=f"the trace has more than {most:,} requests", where=str(path), fix=fix)
-    return Schedule.of(found, models)
+    numbers = [known[name] for name in seen if name in known]
+    if len(numbers) < len(seen):
+        numbers = in_order(TRACE, seen, len(models), where=str(path))
+    return Schedule.of(((at, numbers[place]) for at, place in found), models)
+
+
+def in_order(check: Check, names: Collection[str], count: int, *, where: str) -> list[int]:
+    """Return the number of each name, in the order of first requests, for models without names.
+
+    Raises:
+        FleetError: There are more names than models.
+    """
+    if len(names) <= count:
+        return list(range(1, len(names) + 1))
+    others = ", ".join(itertools.islice(names, count, count + 5))
+    raise check.error(
+        what=f"--models lacks {len(names) - count:,} of the {len(names):,} models that were asked: {others}",
+        where=where,
+        fix="add them, or give as many models of a size",
+    )
+
+
+def _columns(titles: Sequence[str], where: str, *, quoted: bool) -> tuple[int, int]:
+    """Return the places of the columns of seconds and models, by their titles."""
+    places = {title.strip().lower(): place for place, title in enumerate(titles)}
+    if not titles:
+        raise TRACE.error(what="the trace has no requests", where=where, fix="add rows: seconds,model")
+    if "seconds" in places and "model" in places:
+        return places["seconds"], places["model"]
+    lacking = " and ".join(name for name in ("seconds", "model") if name not in places)
+    first = ", ".join(repr(title[:40]) for title in titles[:8])
+    raise TRACE.error(
+        what=f"there is no column {lacking}{f': the first row has {first}' if quoted else ''}",
+        where=f"{where}, line 1",
+        fix="begin the file with a row of titles, seconds,model, separated by commas",
+    )
 
 
 def _rows(
-    rows: csv.DictReader[str], known: Mapping[str, int], longest_s: float, *, where: Callable[[], str]
+    rows: Iterator[list[str]],
+    columns: tuple[int, int],
+    longest_s: float,
+    seen: dict[str, int],
+    where: Callable[[], str],
 ) -> Iterator[tuple[float, int]]:
+    """Yield the seconds of each request and the place of its model in `seen`, to which it adds."""
     before = 0.0
-    for row in rows:
+    for row in filter(None, rows):
         try:
-            at, name = float(row["seconds"]), row["model"].strip()
-        except (KeyError, TypeError, ValueError, AttributeError):
-            fix = "give two columns, seconds,model"
-            raise TRACE.error(what="there are no seconds and no model", where=where(), fix=fix) from None
+            at, name = float(row[columns[0]]), row[columns[1]].strip()
+        except (IndexError, ValueError):
+            what = "there are no seconds and no model"
+            raise TRACE.error(what=what, where=where(), fix="give a number of seconds and a model") from None
         if not before <= at <= longest_s:
             days = longest_s / _DAY_S
             limit = "a day" if days == 1 else f"{days:g} days"
@@ -214,10 +278,24 @@ def _rows(
                 where=where(),
                 fix="sort the rows by seconds, which count from the beginning",
             )
-        if name not in known:
-            raise _unknown(name, known, where())
         before = at
-        yield at, known[name]
+        yield at, seen.setdefault(name, len(seen))
+
+
+def _known(
+    requests: Iterator[tuple[float, int]],
+    seen: Mapping[str, int],
+    known: Mapping[str, int],
+    where: Callable[[], str],
+) -> Iterator[tuple[float, int]]:
+    """Refuse a model that is not known at its first request."""
+    count = 0
+    for at, place in requests:
+        if place == count:
+            count, name = count + 1, next(reversed(seen))
+            if name not in known:
+                raise _unknown(name, known, where())
+        yield at, place
 
 
 def _unknown(name: str, known: Mapping[str, int], where: str) -> FleetError:

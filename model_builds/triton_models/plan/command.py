@@ -12,8 +12,10 @@ from pathlib import Path
 from triton_models.artifact.pbtxt import GPU_MEMORY
 from triton_models.artifact.profile import Profile, Range
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.errors import raise_if_any
 from triton_models.base.outcome import progress
 from triton_models.check.estimate import PROFILE, alike, of_folder
+from triton_models.check.fits import unknown_memory
 from triton_models.load.account import deployed
 from triton_models.load.schedule import read
 from triton_models.load.streams import read_scenario
@@ -44,6 +46,7 @@ def run(arguments: argparse.Namespace) -> PlanResult:
         what, fix = f"there is no folder {arguments.report.parent}", "name a file in a folder that exists"
         raise ARGUMENTS.error(what=what, where="--report", fix=fix)
     models = _models(arguments)
+    raise_if_any(unknown_memory(each) for each in models if each.memory.is_unknown)
     if arguments.busy is not None:
         given = Range.measured(arguments.busy, "given")
         models = [replace(each, busy_s=given) for each in models]
@@ -117,7 +120,7 @@ def _published(repository: str | None) -> Sequence[Profile]:
 def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffic:
     names = [each.name for each in models]
     if arguments.trace is not None:
-        return Recorded(schedule=read(arguments.trace, names, longest_s=_LONGEST_S))
+        return Recorded(schedule=read(arguments.trace, names, longest_s=_LONGEST_S, named=_named(arguments)))
     if arguments.scenario is not None:
         return Recorded(schedule=read_scenario(arguments.scenario, names))
     if arguments.counts is not None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from triton_models.artifact.layout import model_name
+from triton_models.artifact.layout import model_of_key
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.load.schedule import Schedule
+from triton_models.load.schedule import Schedule, in_order
 from triton_models.signals.endpoint_log import requests
 
 LOGS = Check(id="plan-logs", source=FROM_ARGUMENTS)
@@ -26,7 +25,7 @@ def read_logs(endpoint: str, models: Sequence[str], *, days: float, named: bool)
         FleetError: The log cannot be read or has no requests, or other models were asked.
     """
     asked_at = requests(endpoint, since=time.time() - days * _DAY_S)
-    found = sorted((at, model_name(Path(artifact))) for at, artifact in asked_at)
+    found = sorted((at, model_of_key(artifact)) for at, artifact in asked_at)
     if not found:
         raise LOGS.error(
             what=f"the log of the last {days:g} days names no requests",
@@ -35,13 +34,16 @@ def read_logs(endpoint: str, models: Sequence[str], *, days: float, named: bool)
             fix="read more days, or give --trace or --counts",
         )
     asked = list(dict.fromkeys(name for _, name in found))
-    known = models if named else asked[: len(models)]
-    numbers = {name: number for number, name in enumerate(known, start=1)}
+    where = f"endpoint {endpoint!r}"
+    if not named:
+        numbers = dict(zip(asked, in_order(LOGS, asked, len(models), where=where), strict=True))
+    else:
+        numbers = {name: number for number, name in enumerate(models, start=1)}
     if missing := [name for name in asked if name not in numbers]:
         listed = ", ".join(missing[:5])
         raise LOGS.error(
             what=f"--models lacks {len(missing):,} of the {len(asked):,} models that were asked: {listed}",
-            where=f"endpoint {endpoint!r}",
+            where=where,
             fix="add them, or give as many models of a size",
         )
     first = found[0][0]

@@ -14,7 +14,7 @@ import numpy as np
 
 from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST, Profile
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.check.fits import LIMITS, share_of
+from triton_models.check.fits import LIMITS, share_of, taken
 from triton_models.facts.containers import REQUEST_THREADS
 from triton_models.facts.cost import HOURS_PER_MONTH
 from triton_models.plan import policy
@@ -44,6 +44,9 @@ _VARIES = 1.3
 _BUSY_TARGETS, _BUSY_AT_MOST = (0.3, 0.5, 0.7), 0.9
 _REQUEST_TARGETS = (0.4, 0.6, 0.8)
 """Shares of what each instance of the cheapest fixed fleet answers in the busiest minute."""
+
+GPU_TIME, FIRST_LOADS = "GPU time", "the first loads of models"
+_ANY_ROOM = 1e6
 
 _FOR_DOUBTS = 400_000
 _FIFTH = 5
@@ -99,6 +102,7 @@ class Assumed:
     stalls: bool = False
     holds: bool = True
     starts: float = 1.0  # the time of a start, as a multiple
+    room: float = 1.0  # the room for models, as a multiple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +161,8 @@ class Plan:
         best: None if no fleet meets the limits.
         others: The cheapest fleet of each other type, also of those where none meets the limits.
         fewer: The best fleet with one instance fewer; None if it has one.
+        limit: Why one instance fewer misses the limits: `GPU_TIME`, `FIRST_LOADS`, or what is used up, as in
+            `triton_models.check.fits`. "" if nothing limits.
         pinned: The cheapest fleet with a fifth of the models pinned; None if they fit on no type, or the
             plan has pinned models.
         doubts: What the best fleet rests on.
@@ -172,6 +178,7 @@ class Plan:
     best: Outcome | None
     others: Sequence[Outcome]
     fewer: Outcome | None = None
+    limit: str = ""
     pinned: Outcome | None = None
     doubts: Sequence[Doubt] = ()
     today: Outcome | None = None
@@ -233,6 +240,7 @@ class Planner:
         return replace(
             plan,
             fewer=self.simulate(fewer) if fleet.most > 1 else None,
+            limit=self._limit(fewer) if fleet.most > 1 else "",
             pinned=min(
                 (each for each in pinned if each.meets(self._limits)),
                 key=lambda each: each.usd_per_month,
@@ -243,6 +251,17 @@ class Planner:
                 self._traffic.rates(), self._sizes(fleet.offer), best.most_instances
             ),
         )
+
+    def _limit(self, fewer: Fleet) -> str:
+        """Return why a fleet misses the limits: what is used up, if it meets them with any amount of that."""
+        if fewer.most < self._busy_instances(fewer.offer):
+            return GPU_TIME
+        if self.simulate(fewer).meets(self._limits):
+            return ""
+        roomy = self.simulate(fewer, Assumed(room=_ANY_ROOM))
+        if roomy.meets(self._limits):
+            return LIMITS[taken(self._models, fewer.offer.room).limit]
+        return FIRST_LOADS if not roomy.cause and roomy.waiting > self._limits.waiting else GPU_TIME
 
     def _fits(self, offer: Offer, *, pinned: int = 0) -> bool:
         """Return whether the pinned models leave room for the largest other one."""
@@ -421,8 +440,8 @@ class Planner:
             instances=fleet.least,
             most=fleet.most,
             gpus=fleet.offer.type.gpu_count,
-            memory=1.0,
-            disk=fleet.offer.room.disk,
+            memory=assumed.room,
+            disk=fleet.offer.room.disk * assumed.room,
             overhead_s=OVERHEAD_S,
             first_load_s=FIRST_LOAD_S.values[assumed.times],
             unload_s=assumed.unload_s,

@@ -12,7 +12,7 @@ from typing import Any
 from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.tables import Column, output_width, table
-from triton_models.check.fits import LIMITS, taken
+from triton_models.check.fits import taken
 from triton_models.facts.cost import HOURS_PER_MONTH
 from triton_models.load.result import in_units
 from triton_models.plan.planning import Outcome, Plan
@@ -21,7 +21,6 @@ from triton_models.plan.simulation import Tracking
 WRITE = Check(id="plan-write", source=FROM_ARGUMENTS)
 
 _MOST_LISTED = 5
-_FULL = 0.7
 _FIGURES = ("USD/month", "wait", "p50", "p99")
 
 
@@ -56,6 +55,7 @@ class PlanResult:
             "settings": settings(plan.best, self.hot) if plan.best else None,
             "others": [_as_dict(each) for each in plan.others],
             "one_fewer": _as_dict(plan.fewer),
+            "limit": plan.limit or None,
             "a_fifth_pinned": _as_dict(plan.pinned),
             "today": _as_dict(plan.today),
             "doubts": {
@@ -109,13 +109,24 @@ class PlanResult:
         asked = f"at most {limits.waiting:.2%} of the requests wait"
         if limits.p99_s is not None:
             asked += f" and p99 is at most {in_units(limits.p99_s)}"
-        broken = nearest.cause or (
-            f"{nearest.waiting:.2%} wait"
-            if nearest.waiting > limits.waiting
-            else f"p99 is {in_units(nearest.p99_s)}"
-        )
-        near = f"The nearest is {nearest.fleet}, where {broken}."
+        near = f"The nearest is {nearest.fleet}, where {self._broken(nearest)}."
         return f"No fleet of these types meets the limits: {asked}. {near}"
+
+    def _broken(self, found: Outcome) -> str:
+        """Return which limit a fleet misses."""
+        if found.cause or found.waiting <= self.plan.limits.waiting:
+            return found.cause or f"p99 is {in_units(found.p99_s)}"
+        return f"{found.waiting:.2%} of the requests wait"
+
+    def _limit(self) -> str:
+        """Say why one instance fewer is not enough."""
+        fewer = self.plan.fewer
+        if fewer is None:
+            return "Nothing limits: one instance is the minimum."
+        if not self.plan.limit:
+            return "Nothing limits: one instance fewer meets the limits too, and costs no less."
+        broken = "its GPUs never rest" if fewer.meets(self.plan.limits) else self._broken(fewer)
+        return f"The limit is {self.plan.limit}: with one instance fewer, {broken}."
 
     def _why(self, best: Outcome) -> Iterator[str]:
         plan, offer = self.plan, best.fleet.offer
@@ -131,8 +142,7 @@ class PlanResult:
         price = offer.price
         origin = ", ".join(each for each in (price.region, price.source, price.dated) if each)
         yield f"Its price is {price.usd_per_hour:g} USD per hour ({origin})."
-        limit = "GPU time" if best.busy > _FULL else LIMITS[share.limit]
-        yield f"The limit is {limit}: the GPUs are busy {best.busy:.0%} of the time."
+        yield f"{self._limit()} The GPUs are busy {best.busy:.0%} of the time."
         if plan.pinned is None and not best.fleet.pinned and len(plan.models) >= _MOST_LISTED:
             yield "With a fifth of the models pinned on each instance, no fleet meets the limits."
         waits = best.waited_by_model

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.errors import Problem, raise_if_any
 from triton_models.load.schedule import MOST, Schedule
 from triton_models.plan.compiled import Array, draw_requests
 
@@ -19,6 +21,8 @@ REQUESTS = Check(id="plan-requests", source=FROM_ARGUMENTS)
 
 _PART = 1 << 14  # so that they stay in the cache of a core
 _MINUTE_S = 60.0
+_NUMBER = re.compile(r"(\d{1,9})(?:\D.*)?", re.ASCII)
+_MOST_MISTAKES = 10
 
 
 class Traffic(Protocol):
@@ -174,26 +178,16 @@ class Recorded:
 def read_counts(path: Path, models: Sequence[str], *, seed: int) -> Schedule:
     """Read requests per minute: a CSV file with a row for each model, and a column for each minute.
 
-    The columns of minutes are those whose titles begin with a number, such as `1` or `1_minute`. Within a
-    minute, the requests of a model come at random.
+    The first row has titles. Those of the minutes are numbers in sequence, such as `1` or `1_minute`. An
+    empty cell has no requests. Within a minute, the requests of a model come at random.
 
     Raises:
         FleetError: It is not such a file, or has more rows than there are models.
     """
-    with path.open(newline="") as file:
-        rows = csv.reader(file)
-        minutes = [index for index, title in enumerate(next(rows, ())) if title[:1].isdecimal()]
-        try:
-            counts = np.array([[int(row[index]) for index in minutes] for row in rows], np.int64)
-        except (ValueError, IndexError, OverflowError, csv.Error) as error:
-            where, fix = f"{path}, line {rows.line_num}", "give a number of requests for each minute"
-            raise REQUESTS.error(what=str(error), where=where, fix=fix) from None
-    if not counts.size or counts.min() < 0 or not counts.sum():
-        raise REQUESTS.error(
-            what="there are no requests, or negative ones",
-            where=str(path),
-            fix="add rows of requests per minute",
-        )
+    counts = _read_counts(path)
+    if not counts.size or not counts.sum():
+        fix = "add rows of requests per minute"
+        raise REQUESTS.error(what="there are no requests", where=str(path), fix=fix)
     if counts.sum(dtype=float) > MOST:
         what, fix = f"there are more than {MOST:,} requests", "give fewer minutes"
         raise REQUESTS.error(what=what, where=str(path), fix=fix)
@@ -204,6 +198,81 @@ def read_counts(path: Path, models: Sequence[str], *, seed: int) -> Schedule:
     at = (minute + np.random.default_rng(seed).random(len(minute))) * _MINUTE_S
     order = np.argsort(at, kind="stable")
     return Schedule(at=at[order], model=model[order].astype(np.int32), models=tuple(models))
+
+
+def _read_counts(path: Path) -> Array:
+    """Return the numbers of a file, with a row for each model; raise all its mistakes as one error."""
+    if not path.is_file():
+        fix = "name a CSV file of requests per minute"
+        raise REQUESTS.error(what="there is no such file", where=str(path), fix=fix)
+    problems: list[Problem] = []
+    counts = []
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.reader(file)
+        try:
+            minutes = _minutes(next(rows, []), where=f"{path}, line 1")
+            for row in filter(None, rows):
+                try:
+                    counts.append([_count(row[index]) for index in minutes])
+                except (ValueError, IndexError):
+                    problems += _mistakes(row, minutes, where=f"{path}, line {rows.line_num}")
+                if len(problems) > _MOST_MISTAKES:
+                    break
+        except (UnicodeError, csv.Error) as error:
+            where, fix = (
+                f"{path}, line {rows.line_num + isinstance(error, UnicodeError)}",
+                "write it as CSV in UTF-8",
+            )
+            raise REQUESTS.error(what=str(error), where=where, fix=fix) from None
+    raise_if_any(problems)
+    return np.array(counts, np.int64)
+
+
+def _minutes(titles: Sequence[str], *, where: str) -> Mapping[int, str]:
+    """Return the titles of the minutes by their places in a row."""
+    numbered = {place: title.strip() for place, title in enumerate(titles) if title.strip()[:1].isdecimal()}
+    numbers = [_NUMBER.fullmatch(title) for title in numbered.values()]
+    sequence = [int(number[1]) for number in numbers if number]
+    if (
+        sequence
+        and len(sequence) == len(numbers)
+        and sequence in [list(range(at, at + len(sequence))) for at in (0, 1)]
+    ):
+        return numbered
+    first = ", ".join(repr(title[:40]) for title in titles[:8]) or "nothing"
+    raise REQUESTS.error(
+        what=f"the first row has no titles of minutes in sequence, but {first}",
+        where=where,
+        fix="begin the file with a row of titles: model,1,2,3 and so on, a number for each minute",
+    )
+
+
+def _count(cell: str) -> int:
+    """Return a number of requests, which may be written as 1.0; none of an empty cell.
+
+    Raises:
+        ValueError: It is not a number from 0 to `MOST`.
+    """
+    text = cell.strip()
+    if not text:
+        return 0
+    number = float(text)
+    if not (0 <= number <= MOST and number.is_integer()):
+        raise ValueError
+    return int(number)
+
+
+def _mistakes(row: Sequence[str], minutes: Mapping[int, str], *, where: str) -> Iterator[Problem]:
+    fix = f"give a number of requests for each minute, from 0 to {MOST:,}"
+    if lacking := [title for place, title in minutes.items() if place >= len(row)]:
+        what = f"the row ends before the minute {lacking[0]!r}"
+        yield REQUESTS.problem(what=what, where=where, fix=fix)
+    for place, title in minutes.items():
+        try:
+            _count(row[place] if place < len(row) else "")
+        except ValueError:
+            what = f"the minute {title!r} has {row[place].strip()[:40]!r}"
+            yield REQUESTS.problem(what=what, where=where, fix=fix)
 
 
 def waiting_by_mean_rates(rates: Array, sizes: Sequence[float] | Array, room: float) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from triton_models.artifact.layout import model_name
+from triton_models.artifact.layout import model_of_key
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.outcome import live
 from triton_models.facts.server_log import INVOKED, LOADED, LOADING, OUT_OF_MEMORY, UNLOADED
@@ -17,16 +17,18 @@ LOG = Check(id="endpoint-log", source=FROM_ARGUMENTS)
 
 Kind = Literal["began", "loaded", "failed", "full", "unloaded"]
 
-_NAME = r"(?:[^']*::)?([^']+)'"
-_INVOKED = re.compile(rf"{INVOKED}: ([^\s\"]+)")
+# A target model is the key of an object: any text. Triton 24 and later quotes and escapes messages as JSON.
+_KEY = r"((?:[^\"\\\n]|\\.)+)"
+_NAME = r"(?:/[^\n]*?::)?(.+?)'"  # after the instance's folder
+_INVOKED = re.compile(rf"{INVOKED}: {_KEY}")
 _EVENTS: Mapping[Kind, re.Pattern[str]] = {
-    "began": re.compile(rf"{LOADING}: ([^\s\"]+)"),
-    "loaded": re.compile(LOADED + _NAME),
+    "began": re.compile(rf"{LOADING}: {_KEY}"),
+    "loaded": re.compile(rf"{LOADED}{_NAME}(?: version \d+)?\"?\s*$"),
     "failed": re.compile(
         rf"(?:failed to load(?: model)?|Poll failed for model directory|ensemble) '{_NAME}"
         r"(?: version \d+)?(?::| (?=depends on)) ?(.+)"
     ),
-    "unloaded": re.compile(rf"{UNLOADED}(\S+) completed in"),
+    "unloaded": re.compile(rf"{UNLOADED}(.+) completed in"),
 }
 _FOLDER = re.compile(r"'[^']*::")  # of the instance, before the name of a model
 _CLOCK = re.compile(r"[A-Z]\d{4} (\d\d):(\d\d):(\d\d\.\d+) ")
@@ -62,7 +64,15 @@ def requests(endpoint: str, *, since: float, until: float | None = None) -> Iter
     """
     for line in _lines(endpoint, f'"{INVOKED}"', since=since, until=until):
         if found := _INVOKED.search(line.message):
-            yield line.at, found[1]
+            yield line.at, _key(found[1])
+
+
+def _key(text: str) -> str:
+    """Return the key of an artifact as Triton wrote it, without escapes."""
+    try:
+        return str(json.loads(f'"{text}"')).strip()
+    except ValueError:  # an older release, which escapes nothing
+        return text.strip()
 
 
 def events(endpoint: str, model: str, *, since: float) -> Iterator[Event]:
@@ -75,10 +85,10 @@ def events(endpoint: str, model: str, *, since: float) -> Iterator[Event]:
     for line in _lines(endpoint, f'"{model}-" -"{INVOKED}"', since=since):
         for kind, pattern in _EVENTS.items():
             found = pattern.search(line.message)
-            if found is None or model_name(Path(found[1])) != model:
+            if found is None or model_of_key(artifact := _key(found[1])) != model:
                 continue
             reason = _FOLDER.sub("'", found[2].partition("\\n")[0].rstrip('";')) if kind == "failed" else ""
-            key, seconds = (line.instance, found[1]), None
+            key, seconds = (line.instance, artifact), None
             if kind == "began":
                 begun[key] = line.clock
             elif key in begun and kind != "unloaded":
@@ -87,7 +97,7 @@ def events(endpoint: str, model: str, *, since: float) -> Iterator[Event]:
             yield Event(
                 at=line.at,
                 kind="full" if full else kind,
-                artifact=found[1],
+                artifact=artifact,
                 instance=line.instance,
                 seconds=seconds,
                 reason=reason,

@@ -9,10 +9,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
-from triton_models.artifact.layout import model_name
+from triton_models.artifact.layout import model_of_key
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.clock import CLOCK, Clock
 from triton_models.base.outcome import printable
@@ -170,7 +169,7 @@ def top(
     logged: Counter[str] = Counter()
     if log:  # without the minute that is not over, which clients have not written
         asked = requests(endpoint, since=signals.since, until=now // MINUTE_S * MINUTE_S)
-        logged.update(artifact if artifacts else model_name(Path(artifact)) for _, artifact in asked)
+        logged.update(artifact if artifacts else model_of_key(artifact) for _, artifact in asked)
     if not (by_name or logged or signals.damaged):
         raise NO_SIGNALS.error(
             what=f"no client reported requests to {endpoint} in the last {seconds / 60:g} minutes",

@@ -333,6 +333,9 @@ def _memory(named: _Named, about: Endpoint) -> Findings[None]:
     if profile is None:
         yield Fact("manifest", "memory", "not recorded: `fleet census` measures it")
         return
+    if profile.memory.is_unknown:
+        yield Fact("manifest", "memory", profile.memory.source)
+        return
     for each in about.instance_types:
         if each.gpu is not None:
             room = room_of(each, backends=profile.backends, where=each.name)

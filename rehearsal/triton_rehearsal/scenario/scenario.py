@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from triton_models.base.errors import FleetError
 from triton_models.load import streams
+from triton_models.load.scenario import Duration, Number, Part, Time, TrafficFile, at_most
 from triton_models.load.schedule import Schedule
 from triton_rehearsal.aws import SPEED
 from triton_rehearsal.hosting.budget import read_size
 
 MOST_MODELS = 5000
-MOST_REQUESTS = 1_000_000
-"""All requests of a scenario are drawn before the first one is sent."""
-
-_DAY_S = 86_400.0
 _PART_S = 6.0  # of the clock
 
 _RANGE = re.compile(r"(\d{1,12}(?:\.\d+)?)(?:\.\.(\d{1,12}(?:\.\d+)?))?", re.ASCII)
@@ -48,58 +35,11 @@ def _single(given: Any) -> Any:
     return given
 
 
-def _at_most(name: str, number: Callable[[Any], int | None]) -> AfterValidator:
-    """Return the check that a part counts no further than a field of its scenario."""
-
-    def check(part: Any, info: ValidationInfo) -> Any:
-        wanted, most = number(part), info.data.get(name)
-        if wanted is not None and most is not None and wanted > most:
-            msg = f"a number up to {most}, as in `{name}`, not {wanted}"
-            raise ValueError(msg)
-        return part
-
-    return AfterValidator(check)
-
-
-Time = Annotated[float, Field(ge=0, le=_DAY_S)]
-Duration = Annotated[float, Field(ge=0.001, le=_DAY_S)]
 Lack = Annotated[float, Field(ge=0.001, le=3600)]
 Size = Annotated[int, BeforeValidator(_size)]
-Number = Annotated[int, Field(ge=1)]
-"""The number of a model or an instance."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, str_strip_whitespace=True
-    )
-
-
-class Stream(_Part):
-    """Requests at a constant rate, for some of the models; Poisson arrivals."""
-
-    requests_per_second: Annotated[float, Field(ge=0.001, le=10_000)]
-    seconds: Duration
-    start: Time = 0.0
-    first_model: Number = 1
-    last_model: Number | None = None
-    # The exponent of Zipf's law over its models: 0 asks all of them equally often.
-    popularity: Annotated[float, Field(ge=0, le=10)] = 0.0
-
-    @property
-    def most(self) -> int:
-        """The largest number of a model that it names."""
-        return max(self.first_model, self.last_model or 1)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Stream:
-        if self.last_model is not None and self.last_model < self.first_model:
-            msg = f"last_model {self.first_model} or more, as in `first_model`, not {self.last_model}"
-            raise ValueError(msg)
-        return self
-
-
-class Fault(_Part):
+class Fault(Part):
     """Something that goes wrong: one of these fields, and its time."""
 
     at: Time
@@ -123,7 +63,7 @@ class Fault(_Part):
         return self
 
 
-class Range(_Part):
+class Range(Part):
     """An accepted range of a number, both ends included, written as 3 or 3..10."""
 
     least: float
@@ -151,7 +91,7 @@ class Range(_Part):
         return f"at most {self.most:g}" if self.least == 0 else f"{self.least:g} to {self.most:g}"
 
 
-class Expected(_Part):
+class Expected(Part):
     """The conditions that must hold at the end. None is not checked. No answer may be wrong."""
 
     # Of the requests, after the retries of a client.
@@ -162,21 +102,20 @@ class Expected(_Part):
     replaced_instances: Range | None = None
     most_instances: Range | None = None  # at one time
     instances_at_end: Range | None = None
-    alarms: list[str] = []  # those that fire, without the name of the endpoint
-    no_alarms: list[str] = []
-    failing_models: list[Number] = []  # whose requests do not count as unanswered
+    alarms: list[str] = Field(default_factory=list)  # those that fire, without the name of the endpoint
+    no_alarms: list[str] = Field(default_factory=list)
+    failing_models: list[Number] = Field(default_factory=list)  # whose requests do not count as unanswered
     recovers: bool = True  # every other model must answer once more at the end
 
 
-_OfModels = _at_most("models", lambda part: part.most)
 _Faults = Annotated[
     Fault,
-    _at_most("models", lambda fault: fault.corrupt),
-    _at_most("instances", lambda fault: fault.kill or fault.hang),
+    at_most("models", lambda fault: fault.corrupt),
+    at_most("instances", lambda fault: fault.kill or fault.hang),
 ]
 
 
-class Scenario(_Part):
+class Scenario(TrafficFile):
     """A scenario. Sizes are in bytes; None stands for those of the instance type."""
 
     _name: str = PrivateAttr("")
@@ -189,16 +128,11 @@ class Scenario(_Part):
     # Seconds of alarms, scaling and deployments per second of the wall clock, and the number of requests as
     # which each counts.
     speed: Annotated[int, Field(ge=1, le=600)] = SPEED
-    fleet: dict[str, Annotated[Any, AfterValidator(_single)]] = {}  # settings besides those of cdk.json
-    seed: Annotated[int, Field(ge=0, le=2**31)] = 1
-    traffic: Annotated[list[Annotated[Stream, _OfModels]], Field(max_length=1000)] = []
-    # The second and the model of each request.
-    trace: Annotated[
-        list[tuple[float, int]],
-        _at_most("models", lambda trace: max((model for _, model in trace), default=None)),
-    ] = []
-    faults: Annotated[list[_Faults], Field(max_length=1000)] = []
-    expect: Annotated[Expected, _at_most("models", lambda part: max(part.failing_models, default=None))] = (
+    fleet: dict[str, Annotated[Any, AfterValidator(_single)]] = Field(
+        default_factory=dict
+    )  # settings besides those of cdk.json
+    faults: Annotated[list[_Faults], Field(max_length=1000, default_factory=list)]
+    expect: Annotated[Expected, at_most("models", lambda part: max(part.failing_models, default=None))] = (
         Expected()
     )
 
@@ -212,14 +146,6 @@ class Scenario(_Part):
         self._name = name
         return self
 
-    @model_validator(mode="after")
-    def _has_requests(self) -> Scenario:
-        wanted = len(self.trace) + sum(each.requests_per_second * each.seconds for each in self.traffic)
-        if not 0 < wanted <= MOST_REQUESTS:
-            msg = f"traffic or a trace with up to {MOST_REQUESTS} requests in all, not {wanted:.0f}"
-            raise ValueError(msg)
-        return self
-
 
 def requests(scenario: Scenario) -> Schedule:
     """Return all requests in the order of their times. The same seed gives the same ones.
@@ -228,10 +154,7 @@ def requests(scenario: Scenario) -> Schedule:
     short part of a minute has its share of the requests, at random times within it.
     """
     drawn = streams.arrivals(
-        [streams.Stream(**each.model_dump()) for each in scenario.traffic],
-        models=scenario.models,
-        seed=scenario.seed,
-        part_s=_PART_S / scenario.speed,
+        scenario.traffic, models=scenario.models, seed=scenario.seed, part_s=_PART_S / scenario.speed
     )
     names = tuple(target_of(number) for number in range(1, scenario.models + 1))
     return Schedule.of(itertools.chain(scenario.trace, drawn), names)
