@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 PACKAGES := model_builds/triton_models/builds/packages
+PUBLIC := build/public
 REHEARSE := $(STAMPS)/rehearsal $(STAMPS)/triton node_modules/.package-lock.json
 STARTER := model_builds/triton_models/cli/starter/files
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -32,8 +33,9 @@ test: setup ## Run every test but the long stories; one of them stays
 test-all: setup ## Run every test
 	$(PYTEST)
 
-fuzz: setup ## Try thousands of arguments, archives, model directories against the real Triton, and requests
+fuzz: setup $(PUBLIC)/.ready ## Try thousands of arguments, archives, model directories against the real Triton, requests, public models
 	FLEET_FUZZ=1 pytest tests/triton_models/test_publish_faults.py tests/triton_models/test_promote.py $$(grep -rl --include='test_*.py' @given tests)
+	FLEET_FUZZ=1 FLEET_PUBLIC=$(PUBLIC) pytest tests/triton_models/test_known_directories.py tests/models/test_public_files.py
 	FLEET_SCALE=200 pytest tests/rehearsal/test_instance_groups.py tests/rehearsal/test_bad_requests.py
 
 lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, the words, the workflows' schema
@@ -108,6 +110,11 @@ $(STAMPS)/triton: locks/requirements-triton.txt rehearsal/triton_rehearsal/trito
 	$(BIN)/python -m venv .venv-triton
 	.venv-triton/bin/pip install $(HASHED) --no-deps -r locks/requirements-triton.txt
 	python -m triton_rehearsal.triton.command
+	@touch $@
+
+$(PUBLIC)/.ready: locks/requirements-public.txt | $(STAMPS)/synth
+	rm -rf $(PUBLIC)
+	pip download $(HASHED) --no-deps --dest $(PUBLIC) -r locks/requirements-public.txt
 	@touch $@
 
 node_modules/.package-lock.json: package-lock.json package.json | $(STAMPS)/synth
