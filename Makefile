@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 PACKAGES := model_builds/triton_models/builds/packages
+PUBLIC := build/public
 REHEARSE := $(STAMPS)/rehearsal $(STAMPS)/triton node_modules/.package-lock.json
 DAYS ?= 100
 STARTER := model_builds/triton_models/cli/starter/files
@@ -36,8 +37,9 @@ test-all: setup ## Run every test
 later: setup $(STAMPS)/later.so ## Run `make test` on a clock that is DAYS ahead, by default 100
 	LD_PRELOAD=$(CURDIR)/$(STAMPS)/later.so FLEET_DAYS_LATER=$(DAYS) $(PYTEST) -m "not story"
 
-fuzz: setup ## Try thousands of arguments, archives, model directories against the real Triton, and requests
+fuzz: setup $(PUBLIC)/.ready ## Try thousands of arguments, archives, model directories against the real Triton, requests, files of others
 	FLEET_FUZZ=1 pytest tests/triton_models/test_publish_faults.py tests/triton_models/test_promote.py $$(grep -rl --include='test_*.py' @given tests)
+	FLEET_FUZZ=1 FLEET_PUBLIC=$(PUBLIC) pytest tests/triton_models/test_known_directories.py tests/models/test_public_files.py
 	FLEET_SCALE=200 pytest tests/rehearsal/test_instance_groups.py tests/rehearsal/test_bad_requests.py
 
 lint: setup $(STAMPS)/dev ## ruff, mypy strict, the direction of the imports, the words, the workflows' schema
@@ -116,6 +118,12 @@ $(STAMPS)/triton: locks/requirements-triton.txt rehearsal/triton_rehearsal/trito
 
 $(STAMPS)/later.so: tests/later.c | $(STAMPS)/synth
 	cc -shared -fPIC -O2 -o $@ $< -ldl
+	@touch $@
+
+$(PUBLIC)/.ready: locks/requirements-public.txt | $(STAMPS)/synth
+	rm -rf $(PUBLIC)
+	pip download $(HASHED) --no-deps --dest $(PUBLIC) -r locks/requirements-public.txt
+	@touch $@
 
 node_modules/.package-lock.json: package-lock.json package.json | $(STAMPS)/synth
 	npm ci --silent
