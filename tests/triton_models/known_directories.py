@@ -141,7 +141,10 @@ def _write_with_side_file(graph: str, location: str, offset: int, path: Path) ->
 def _write_script(source: str, path: Path) -> None:
     import torch
 
-    network = torch.jit.script(torch.nn.Module())
+    class Network(torch.nn.Module):  # a new one for each script
+        pass
+
+    network = torch.jit.script(Network())
     network.define(source)
     torch.jit.save(network, path)
 
