@@ -434,7 +434,7 @@ def test_a_plan_says_of_which_models_nothing_is_recorded(resnet50, repository, s
         (f"{UNKNOWN}a framework in Python", f"{UNKNOWN}a framework in Python"),
     ],
 )
-def test_a_published_model_of_a_rehearsal_is_never_called_measured(
+def test_a_published_model_of_a_rehearsal_is_never_called_measured(  # noqa: PLR0917  fixtures
     source, kept, resnet50, repository, s3, monkeypatch
 ):
     monkeypatch.setenv("FLEET_PORTABLE", "1")
