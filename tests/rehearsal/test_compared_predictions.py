@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import pytest
 
 from triton_models.client import Client
 from triton_models.spec import Example, ModelDefinition
-from triton_rehearsal.rehearse.predictions import Prediction, predict
+from triton_rehearsal.rehearse.predictions import Prediction, import_frameworks, predict
 from triton_rehearsal.rehearse.result import compared
 
 
@@ -93,3 +94,16 @@ def test_an_answer_of_a_gpu_may_differ_as_much_as_the_coarsest_plan(monkeypatch:
 
     assert [each.passed for each in predict(build, client)] == [False]
     assert [each.passed for each in predict(build, client, on_gpu=True)] == [True]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_frameworks_of_a_reference_are_imported_by_a_thread_whose_failure_is_left_to_predictions(fails):
+    called = []
+
+    def reference(inputs):
+        called.append(threading.current_thread())
+        return 1 / (not fails)
+
+    import_frameworks(replace(BUILD, reference=reference)).join()
+    import_frameworks(replace(BUILD, reference=reference, examples=list)).join()
+    assert [each is threading.main_thread() for each in called] == [False]

@@ -28,8 +28,11 @@ from tests.triton_models.publishing_aws import (
     unfinished_uploads,
     write_manifest,
 )
+from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pack.pack import Artifact, pack
+from triton_models.artifact.profile import UNKNOWN, Range
 from triton_models.base.errors import FleetError
+from triton_models.check.estimate import of_layout
 from triton_models.cli.main import main
 from triton_models.repository import publish as publish_module
 from triton_models.repository.manifest import Repository
@@ -424,10 +427,20 @@ def test_a_plan_says_of_which_models_nothing_is_recorded(resnet50, repository, s
     assert main([*given, "--types", "ml.g5.xlarge"]) == 0
 
 
-def test_a_published_model_of_a_rehearsal_is_never_called_measured(
-    resnet50, repository, s3, capsys, monkeypatch
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("measured on NVIDIA A10G", "estimated: a rehearsal measures nothing"),
+        (f"{UNKNOWN}a framework in Python", f"{UNKNOWN}a framework in Python"),
+    ],
+)
+def test_a_published_model_of_a_rehearsal_is_never_called_measured(  # noqa: PLR0917  fixtures
+    source, kept, resnet50, repository, s3, monkeypatch
 ):
     monkeypatch.setenv("FLEET_PORTABLE", "1")
+    estimate = of_layout(read_layout(resnet50.path))
+    profile = replace(estimate, memory=Range.measured(1.0, source))
+    monkeypatch.setattr(publish_module, "of_layout", lambda layout: profile)
     publish([resnet50], repository=repository, s3=s3)
     record = consistent_manifest(repository, s3).record(model="resnet50", artifact=resnet50.name)
-    assert record.profile.memory.source == "estimated: a rehearsal measures nothing"
+    assert record.profile.memory.source == kept

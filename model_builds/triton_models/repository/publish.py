@@ -367,7 +367,7 @@ def _estimated(layout: Layout) -> Profile | None:
         profile = of_layout(layout)
     except FleetError:
         return None
-    if is_rehearsal():
+    if is_rehearsal() and not profile.memory.is_unknown:
         return replace(profile, memory=replace(profile.memory, source=_REHEARSED))
     return profile
 

@@ -26,7 +26,7 @@ from triton_models.deliver.results import Step as BuildStep
 from triton_models.spec import ModelDefinition, model_names
 from triton_rehearsal.page import report
 from triton_rehearsal.page.server import PageServer
-from triton_rehearsal.rehearse.predictions import Prediction
+from triton_rehearsal.rehearse.predictions import Prediction, import_frameworks
 from triton_rehearsal.rehearse.rehearsal import Deployed, Rehearsal
 from triton_rehearsal.rehearse.reporter import Reporter, Step
 from triton_rehearsal.rehearse.result import RehearsalResult
@@ -129,10 +129,13 @@ def _rehearse(rehearsal: Rehearsal, reporter: Reporter, start: float) -> Rehears
     if count := len(rehearsal.models):
         models = "1 model" if count == 1 else f"{count} models"
         reporter.say(f"{models} to build: seconds for a small one, more if it downloads weights first.")
+    ahead = [import_frameworks(model) for model in rehearsal.models[:1]]
     with reporter.step("Build, verify and publish the models") as step:
         results = rehearsal.build(partial(_follow, step))
         counts = ", ".join(f"{count} {result}" for result, count in results.counts().items() if count)
         step.end(f"{counts}, into {deployed.repository}", failed=bool(results.failed))
+    for thread in ahead:
+        thread.join()
     predictions = tuple(_serve(rehearsal, reporter)) if rehearsal.models else ()
     reporter.say("")
     return RehearsalResult(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +77,21 @@ def predict(build: ModelDefinition, client: Client, *, on_gpu: bool = False) -> 
         except FleetError as error:
             yield Prediction(model=build.name, artifact="", example=example.name, problems=error.problems)
             return
+
+
+def import_frameworks(build: ModelDefinition) -> threading.Thread:
+    """Start a thread that computes a reference, which imports its frameworks; join it before `predict`.
+
+    Importing them takes seconds, in which this process otherwise waits for the build.
+    """
+
+    def compute() -> None:
+        with suppress(Exception):  # `predict` reports it
+            reference_of(build, next(iter(build.examples())))
+
+    thread = threading.Thread(target=compute, daemon=True)
+    thread.start()
+    return thread
 
 
 def _predict_one(build: ModelDefinition, client: Client, example: Example, allowed: float) -> Prediction:
