@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,11 @@ from triton_models.facts.tensorrt import QUANTIZED, Precision
 if TYPE_CHECKING:
     from triton_models.builds.export.compared import Comparison, Difference
 
+_CODES = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _WITHOUT_TOLERANCE = 1e-3
 _NOT_YOURS = "none of its examples is yours: a tool made them up"
+_RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"})
+_RANDOM |= {"RandomUniformLike", "If", "Loop"}
 _BOTH_ENDS = "DynamicQuantizeLinear"
 
 
@@ -42,7 +46,7 @@ def prepare(
 
     from triton_models.builds.export.accepted import accepted_by, nodes_of
     from triton_models.builds.export.compared import Comparison, run_file, session
-    from triton_models.builds.export.drawn import Drawn, fitting_examples
+    from triton_models.builds.export.drawn import FEW, Drawn, fitting_examples
 
     network = onnx.load(str(path), load_external_data=not any(side_files(path)))
     inputs = onnx_signature(path).inputs
@@ -60,12 +64,15 @@ def prepare(
         try:
             source = run_file(session(str(path)))
         except Exception as error:  # noqa: BLE001  whatever ONNX Runtime raises
-            why_not = f"ONNX Runtime cannot load it here: {str(error).partition(chr(10))[0]}"
+            said = str(error).partition("\n")[0].replace(str(path), path.name)
+            why_not = f"ONNX Runtime cannot load it here: {_CODES.sub('', said)}"
+    operators = {node.op_type for node in nodes_of(network)}
     comparison = Comparison(
         source=source or (lambda request: {}),
         drawing=drawing,
         why_not=why_not,
-        by_row=not any(node.op_type == _BOTH_ENDS for node in nodes_of(network)),
+        by_row=_BOTH_ENDS not in operators,
+        may_be_random=drawing.rows > FEW or any(each in _RANDOM for each in operators),
     ).prepare()
     if comparison.not_batching:
         raise NETWORK_BATCH.error(
@@ -124,11 +131,11 @@ class Verified:
         """
         import onnx
 
-        from triton_models.builds.export.half import is_half, is_quantized, strict_norms
+        from triton_models.builds.export.half import is_half, is_quantized, norm_modes
 
         network = onnx.load(str(self.path), load_external_data=False)
         if not any(side_files(self.path)):
-            self.strict = strict_norms(network, self.job.release)  # before casts are between
+            self.strict, _ = norm_modes(network, self.job.release)  # before casts are between
         asked = isinstance(self.model, OnnxFile) and self.model.backend.precision == "fp16"
         converted, cpu = False, self.job.cpu
         if self.build.precision_without_gpu(self.model, cpu=cpu) == "fp16":
@@ -137,7 +144,9 @@ class Verified:
             self._tolerates_fp16(write=False)
         network = onnx.load(str(self.path), load_external_data=False)
         self.half = converted or is_half(network)
-        if self.half and isinstance(self.model.backend, OnnxRuntime):
+        tolerance = self.build.tolerance
+        has_tolerance = not isinstance(tolerance, Mapping) or "fp16" in tolerance
+        if self.half and isinstance(self.model.backend, OnnxRuntime) and has_tolerance:
             self.job.precisions.append("fp16")
         self._compare(as_it_is=self.half or is_quantized(network), converted=converted)
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 _ROWS = 512
 _REQUESTS = 128  # of a network without a batch
-_FEW = 4  # a batch of 1, and one of 3
+FEW = 4
+"""Rows for a network that takes long: a batch of 1, and one of 3."""
+
 _LARGEST_BATCH = 256
 _OPERATIONS = 1e10  # about two seconds of a core
 _MOST_BYTES = 64 << 20  # of one request
@@ -66,7 +68,7 @@ class Drawn:
     def rows(self) -> int:
         """How many rows are drawn, or requests for a network without a batch."""
         most = _ROWS if self.model.max_batch_size else _REQUESTS
-        return max(_FEW, min(most, int(_OPERATIONS / max(self.operations, 1.0))))
+        return max(FEW, min(most, int(_OPERATIONS / max(self.operations, 1.0))))
 
     def requests(self) -> Iterator[Tensors]:
         """Yield requests; the first row of the second one is the first request, if the network batches."""
