@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.derived import NETWORK_BATCH
 from triton_models.builds.job import Job
 from triton_models.declare.backends import OnnxRuntime, TensorRt
-from triton_models.declare.declaration import ModelDefinition
+from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.models import OnnxFile, PyTorchNetwork
 from triton_models.facts.tensorrt import QUANTIZED, Precision
 
@@ -42,6 +42,37 @@ def prepare(
     Raises:
         FleetError: The network does not batch, or refuses drawn inputs.
     """
+    comparison = _comparison(
+        path, source, model, examples=build.examples(), operations=_operations(path, model, job)
+    )
+    if comparison.not_batching:
+        raise NETWORK_BATCH.error(
+            what=f"{model.name!r} does not batch: {comparison.not_batching}",
+            where=f"max_batch_size={model.max_batch_size} of {model.name!r}",
+            why="Triton joins requests along the first dimension, and hands each its rows of the answer",
+            fix="write max_batch_size=0, and remove batching; the first size then belongs to each request",
+        )
+    return Verified(path=path, comparison=comparison, model=model, build=build, job=job)
+
+
+def prevents_batches(path: Path, batch: int) -> str:
+    """Return why requests to an ONNX file cannot be joined; empty if they can, or if it cannot be run."""
+    model = OnnxFile(name=path.stem, max_batch_size=batch)
+    costly = 1e9  # few rows show it
+    try:
+        return _comparison(path, None, model, examples=(), operations=costly).not_batching
+    except FleetError:  # of inputs that it refuses: the build asks for them
+        return ""
+
+
+def _comparison(
+    path: Path,
+    source: Callable[[Any], Any] | None,
+    model: PyTorchNetwork | OnnxFile,
+    *,
+    examples: Sequence[Example],
+    operations: float,
+) -> Comparison:
     import onnx
 
     from triton_models.builds.export.accepted import accepted_by, nodes_of
@@ -50,14 +81,14 @@ def prepare(
 
     network = onnx.load(str(path), load_external_data=not any(side_files(path)))
     inputs = onnx_signature(path).inputs
-    examples = fitting_examples(build.examples(), inputs)
+    fitting = fitting_examples(examples, inputs)
     drawing = Drawn(
         model=model,
         inputs=inputs,
         accepted=accepted_by(network),
-        examples=[each.first for each in examples],
-        written=[each.first for each in examples if not each.generated],
-        operations=_operations(path, model, job),
+        examples=[each.first for each in fitting],
+        written=[each.first for each in fitting if not each.generated],
+        operations=operations,
     )
     why_not = next((_no_array(each.data_type) for each in inputs if _no_array(each.data_type)), "")
     if source is None and not why_not:
@@ -67,21 +98,13 @@ def prepare(
             said = str(error).partition("\n")[0].replace(str(path), path.name)
             why_not = f"ONNX Runtime cannot load it here: {_CODES.sub('', said)}"
     operators = {node.op_type for node in nodes_of(network)}
-    comparison = Comparison(
+    return Comparison(
         source=source or (lambda request: {}),
         drawing=drawing,
         why_not=why_not,
         by_row=_BOTH_ENDS not in operators,
         may_be_random=drawing.rows > FEW or any(each in _RANDOM for each in operators),
     ).prepare()
-    if comparison.not_batching:
-        raise NETWORK_BATCH.error(
-            what=f"{model.name!r} does not batch: {comparison.not_batching}",
-            where=f"max_batch_size={model.max_batch_size} of {model.name!r}",
-            why="Triton joins requests along the first dimension, and hands each its rows of the answer",
-            fix="write max_batch_size=0, and remove batching; the first size then belongs to each request",
-        )
-    return Verified(path=path, comparison=comparison, model=model, build=build, job=job)
 
 
 def _fix_of(refused: str) -> str:

@@ -162,7 +162,9 @@ class _Graph:
             return int(self.constants[node.input[1]]().ravel()[0])
         return None
 
-    def _scaling(self, node: Any, place: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def _scaling(  # noqa: PLR0911  one for each kind of operator
+        self, node: Any, place: int
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return what an operator subtracts from a value, and what it divides it by."""
         import numpy as np
 
