@@ -202,7 +202,7 @@ class _Graph:
 def _finite(values: np.ndarray) -> np.ndarray:
     import numpy as np
 
-    return np.clip(np.nan_to_num(np.abs(values), nan=1.0, posinf=1e12), 1e-12, 1e12)
+    return np.asarray(np.clip(np.nan_to_num(np.abs(values), nan=1.0, posinf=1e12), 1e-12, 1e12))
 
 
 def _constant(node: Any) -> np.ndarray | None:

@@ -296,7 +296,7 @@ class Comparison:
             }
             errors, _ = _errors(value, self.source(near)[output], rows)
             moved = np.maximum(moved, np.where(np.isfinite(errors), errors, 0.0))
-        return moved
+        return np.asarray(moved)
 
     def _check_ranges(self) -> None:
         for name, span in self.drawing.ranges.items():

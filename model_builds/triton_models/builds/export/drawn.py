@@ -212,14 +212,17 @@ class _Row:
         wide = center + scale * max(10.0, 10 * largest) * random.uniform(-1, 1, shape)
         if kind in {"millions", "billions"}:
             size = _LARGE[kind]
-            return random.uniform(-size, size, shape) if raw else usual
-        if kind == "whole":
+            values = random.uniform(-size, size, shape) if raw else usual
+        elif kind == "whole":
             top = max(accepted.reach, 1e5 if raw else 2.0)
-            return np.round(random.uniform(0, top, shape))
-        if kind == "mixed" and raw:
-            return np.where(random.random(shape) < _HALF, usual, random.choice([*_LARGE.values()], shape))
-        others = {"zeros": np.zeros(shape), "ones": np.ones(shape), "negative": -np.abs(usual), "wide": wide}
-        return np.asarray(others.get(kind, usual))
+            values = np.round(random.uniform(0, top, shape))
+        elif kind == "mixed" and raw:
+            values = np.where(random.random(shape) < _HALF, usual, random.choice([*_LARGE.values()], shape))
+        else:
+            zeros, ones = np.zeros(shape), np.ones(shape)
+            others = {"zeros": zeros, "ones": ones, "negative": -np.abs(usual), "wide": wide}
+            values = others.get(kind, usual)
+        return np.asarray(values)
 
     def integers(self, place: int) -> np.ndarray:
         import numpy as np
@@ -296,7 +299,8 @@ def _within(span: Between, shape: Sequence[int], random: Any, place: int) -> np.
     ends = {1: span.low, 3: span.high, 5: min(max(0.0, span.low), span.high)}
     if place % 7 in ends:
         return np.full(shape, ends[place % 7])
-    return np.clip(np.round(values), span.low, span.high) if place % 7 == 6 else values  # noqa: PLR2004
+    values = np.clip(np.round(values), span.low, span.high) if place % 7 == 6 else values  # noqa: PLR2004
+    return np.asarray(values)
 
 
 def _fitted(values: np.ndarray | None, shape: Sequence[int], otherwise: float) -> Any:

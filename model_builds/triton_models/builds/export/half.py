@@ -30,8 +30,10 @@ _LARGEST_WHOLE = 2048
 _FLOAT_ONLY = ("GridSample", "IsInf", "EyeLike")
 # ONNX Runtime makes one operator of a sum and the normalization behind it, which sums in half precision
 # before ONNX Runtime 1.25, unless its strict mode is on (issue 29034 and pull request 28682 of onnxruntime).
-_NORMS = ("LayerNormalization", "SkipLayerNormalization", "SimplifiedLayerNormalization")
-_NORMS += ("SkipSimplifiedLayerNormalization",)
+_NORMS = (
+    *("LayerNormalization", "SkipLayerNormalization"),
+    *("SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization"),
+)
 
 
 def halve(path: Path, comparison: Comparison, *, allowed: float, release: Release, write: bool = True) -> str:
