@@ -45,7 +45,7 @@ BOTH = '{"fp32": 1e-5, "fp16": 1e-2}'
 def built(declare_onnx: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
     """Build a network, with a backend and a tolerance, and return its directory."""
 
-    def build_it(
+    def build_it(  # noqa: PLR0917
         graph: str,
         backend: str = ASKED,
         tolerance: str = BOTH,
@@ -125,7 +125,8 @@ def test_fp16_of_raw_features_is_refused_because_any_size_may_come(built):
 
 
 SCALED = (
-    "g (float[rows, 4] X) => (float[rows, 1] Y) <float[4] mean = {45000, 2, 3, 4}, float[4, 1] w = {1, 1, 1, 1}>"
+    "g (float[rows, 4] X) => (float[rows, 1] Y) <float[4] mean = {45000, 2, 3, 4},"
+    " float[4, 1] w = {1, 1, 1, 1}>"
     " { a = Sub(X, mean) Y = MatMul(a, w) }"
 )
 TREES = "g (float[rows, 4] X) => (float[rows, 4] Y) { Y = ai.onnx.ml.Scaler<offset=[0.0], scale=[1.0]>(X) }"
@@ -209,8 +210,9 @@ def test_norms_sum_in_fp32_by_the_strict_mode_or_else_stay_in_fp32(other, releas
     assert (weights[scale] == onnx.TensorProto.FLOAT16) == strict
 
 
-def test_sizes_that_the_conversion_writes_are_in_the_configuration(built, tmp_path):
-    graph = "g (float[rows, 4] X) => (float[rows, out] Y) <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> { Y = MatMul(X, w) }"
+def test_sizes_that_the_conversion_writes_are_in_the_configuration(built):
+    graph = "g (float[rows, 4] X) => (float[rows, out] Y)"
+    graph += " <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> { Y = MatMul(X, w) }"
     root = built(graph)
     written = onnx.load(root / "net" / "1" / "model.onnx").graph.output[0].type.tensor_type.shape.dim[1]
     (output,) = read_config(root / "net" / "config.pbtxt").output

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,15 +15,18 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.derived import NETWORK_BATCH
 from triton_models.builds.job import Job
 from triton_models.declare.backends import OnnxRuntime, TensorRt
-from triton_models.declare.declaration import ModelDefinition
+from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.models import OnnxFile, PyTorchNetwork
 from triton_models.facts.tensorrt import QUANTIZED, Precision
 
 if TYPE_CHECKING:
     from triton_models.builds.export.compared import Comparison, Difference
 
+_CODES = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _WITHOUT_TOLERANCE = 1e-3
 _NOT_YOURS = "none of its examples is yours: a tool made them up"
+_RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"})
+_RANDOM |= {"RandomUniformLike", "If", "Loop"}
 _BOTH_ENDS = "DynamicQuantizeLinear"
 
 
@@ -38,35 +42,9 @@ def prepare(
     Raises:
         FleetError: The network does not batch, or refuses drawn inputs.
     """
-    import onnx
-
-    from triton_models.builds.export.accepted import accepted_by, nodes_of
-    from triton_models.builds.export.compared import Comparison, run_file, session
-    from triton_models.builds.export.drawn import Drawn, fitting_examples
-
-    network = onnx.load(str(path), load_external_data=not any(side_files(path)))
-    inputs = onnx_signature(path).inputs
-    examples = fitting_examples(build.examples(), inputs)
-    drawing = Drawn(
-        model=model,
-        inputs=inputs,
-        accepted=accepted_by(network),
-        examples=[each.first for each in examples],
-        written=[each.first for each in examples if not each.generated],
-        operations=_operations(path, model, job),
+    comparison = _comparison(
+        path, source, model, examples=build.examples(), operations=_operations(path, model, job)
     )
-    why_not = next((_no_array(each.data_type) for each in inputs if _no_array(each.data_type)), "")
-    if source is None and not why_not:
-        try:
-            source = run_file(session(str(path)))
-        except Exception as error:  # noqa: BLE001  whatever ONNX Runtime raises
-            why_not = f"ONNX Runtime cannot load it here: {str(error).partition(chr(10))[0]}"
-    comparison = Comparison(
-        source=source or (lambda request: {}),
-        drawing=drawing,
-        why_not=why_not,
-        by_row=not any(node.op_type == _BOTH_ENDS for node in nodes_of(network)),
-    ).prepare()
     if comparison.not_batching:
         raise NETWORK_BATCH.error(
             what=f"{model.name!r} does not batch: {comparison.not_batching}",
@@ -75,6 +53,58 @@ def prepare(
             fix="write max_batch_size=0, and remove batching; the first size then belongs to each request",
         )
     return Verified(path=path, comparison=comparison, model=model, build=build, job=job)
+
+
+def prevents_batches(path: Path, batch: int) -> str:
+    """Return why requests to an ONNX file cannot be joined; empty if they can, or if it cannot be run."""
+    model = OnnxFile(name=path.stem, max_batch_size=batch)
+    costly = 1e9  # few rows show it
+    try:
+        return _comparison(path, None, model, examples=(), operations=costly).not_batching
+    except FleetError:  # of inputs that it refuses: the build asks for them
+        return ""
+
+
+def _comparison(
+    path: Path,
+    source: Callable[[Any], Any] | None,
+    model: PyTorchNetwork | OnnxFile,
+    *,
+    examples: Sequence[Example],
+    operations: float,
+) -> Comparison:
+    import onnx
+
+    from triton_models.builds.export.accepted import accepted_by, nodes_of
+    from triton_models.builds.export.compared import Comparison, run_file, session
+    from triton_models.builds.export.drawn import FEW, Drawn, fitting_examples
+
+    network = onnx.load(str(path), load_external_data=not any(side_files(path)))
+    inputs = onnx_signature(path).inputs
+    fitting = fitting_examples(examples, inputs)
+    drawing = Drawn(
+        model=model,
+        inputs=inputs,
+        accepted=accepted_by(network),
+        examples=[each.first for each in fitting],
+        written=[each.first for each in fitting if not each.generated],
+        operations=operations,
+    )
+    why_not = next((_no_array(each.data_type) for each in inputs if _no_array(each.data_type)), "")
+    if source is None and not why_not:
+        try:
+            source = run_file(session(str(path)))
+        except Exception as error:  # noqa: BLE001  whatever ONNX Runtime raises
+            said = str(error).partition("\n")[0].replace(str(path), path.name)
+            why_not = f"ONNX Runtime cannot load it here: {_CODES.sub('', said)}"
+    operators = {node.op_type for node in nodes_of(network)}
+    return Comparison(
+        source=source or (lambda request: {}),
+        drawing=drawing,
+        why_not=why_not,
+        by_row=_BOTH_ENDS not in operators,
+        may_be_random=drawing.rows > FEW or any(each in _RANDOM for each in operators),
+    ).prepare()
 
 
 def _fix_of(refused: str) -> str:
@@ -124,11 +154,11 @@ class Verified:
         """
         import onnx
 
-        from triton_models.builds.export.half import is_half, is_quantized, strict_norms
+        from triton_models.builds.export.half import is_half, is_quantized, norm_modes
 
         network = onnx.load(str(self.path), load_external_data=False)
         if not any(side_files(self.path)):
-            self.strict = strict_norms(network, self.job.release)  # before casts are between
+            self.strict, _ = norm_modes(network, self.job.release)  # before casts are between
         asked = isinstance(self.model, OnnxFile) and self.model.backend.precision == "fp16"
         converted, cpu = False, self.job.cpu
         if self.build.precision_without_gpu(self.model, cpu=cpu) == "fp16":
@@ -137,7 +167,9 @@ class Verified:
             self._tolerates_fp16(write=False)
         network = onnx.load(str(self.path), load_external_data=False)
         self.half = converted or is_half(network)
-        if self.half and isinstance(self.model.backend, OnnxRuntime):
+        tolerance = self.build.tolerance
+        has_tolerance = not isinstance(tolerance, Mapping) or "fp16" in tolerance
+        if self.half and isinstance(self.model.backend, OnnxRuntime) and has_tolerance:
             self.job.precisions.append("fp16")
         self._compare(as_it_is=self.half or is_quantized(network), converted=converted)
 

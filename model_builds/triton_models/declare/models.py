@@ -75,8 +75,8 @@ class PyTorchNetwork:
         warm_up: Requests that run while it loads.
         labels: For outputs of scores, the file next to the declaration with the names of the classes, one per
             line: `{"SCORES": "classes.txt"}`. Requests get them with Triton's parameter `classification`.
-        inputs_between: The values that an input gets, where not all come: `{"X": Between(0, 1, why="pixels")}`.
-            The build compares the model with its source on inputs that it draws, and only draws from here.
+        inputs_between: The values that come, where not all do: `{"X": Between(0, 1, why="pixels")}`.
+            The build compares the model with its source on inputs that it draws, and draws only from here.
             Outside nothing is promised, and examples outside are an error.
     """
 
@@ -142,8 +142,8 @@ class OnnxFile:
         warm_up: Requests that run while it loads.
         labels: For outputs of scores, the file next to the declaration with the names of the classes, one per
             line: `{"SCORES": "classes.txt"}`. Requests get them with Triton's parameter `classification`.
-        inputs_between: The values that an input gets, where not all come: `{"X": Between(0, 1, why="pixels")}`.
-            The build compares the model with its source on inputs that it draws, and only draws from here.
+        inputs_between: The values that come, where not all do: `{"X": Between(0, 1, why="pixels")}`.
+            The build compares the model with its source on inputs that it draws, and draws only from here.
             Outside nothing is promised, and examples outside are an error.
     """
 

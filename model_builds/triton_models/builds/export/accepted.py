@@ -162,7 +162,9 @@ class _Graph:
             return int(self.constants[node.input[1]]().ravel()[0])
         return None
 
-    def _scaling(self, node: Any, place: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def _scaling(  # noqa: PLR0911  one for each kind of operator
+        self, node: Any, place: int
+    ) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return what an operator subtracts from a value, and what it divides it by."""
         import numpy as np
 
@@ -200,7 +202,7 @@ class _Graph:
 def _finite(values: np.ndarray) -> np.ndarray:
     import numpy as np
 
-    return np.clip(np.nan_to_num(np.abs(values), nan=1.0, posinf=1e12), 1e-12, 1e12)
+    return np.asarray(np.clip(np.nan_to_num(np.abs(values), nan=1.0, posinf=1e12), 1e-12, 1e12))
 
 
 def _constant(node: Any) -> np.ndarray | None:

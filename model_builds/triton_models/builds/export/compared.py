@@ -1,8 +1,8 @@
 """Comparing a finished network with its source, on examples and on drawn inputs, on the CPU.
 
-The source is the PyTorch module itself, or the ONNX file as the user gave it. A row of drawn inputs may differ
-by the tolerance times the row's largest answer, where that is above 1, and by what the source itself moves
-when its inputs move by their last bit.
+The source is the PyTorch module itself, or the ONNX file as the user gave it. A row of drawn inputs may
+differ by the tolerance times the row's largest answer, where that is above 1, and by what the source itself
+moves when its inputs move by their last bit.
 """
 
 from __future__ import annotations
@@ -146,6 +146,7 @@ class Comparison:
 
     Attributes:
         by_row: False if a row's answer depends on its batch by design, as with dynamic quantization.
+        may_be_random: False for a large network without random operators, which is not run twice.
         why_not: Why nothing can be compared; empty if it can.
         not_batching: Why requests cannot be joined along the first dimension; empty if they can.
         not_finite: How many drawn rows the source answers with NaN or infinity.
@@ -155,12 +156,14 @@ class Comparison:
     source: Run
     drawing: Drawn
     by_row: bool = True
+    may_be_random: bool = True
     examples: list[tuple[Tensors, Answers]] = field(default_factory=list)
     drawn: list[tuple[Tensors, Answers]] = field(default_factory=list)
     why_not: str = ""
     not_batching: str = ""
     not_finite: int = 0
     rows: int = 0
+    _known: tuple[Tensors, Answers] = field(default_factory=lambda: ({}, {}))
 
     @property
     def _batches(self) -> bool:
@@ -198,8 +201,8 @@ class Comparison:
                 self.not_batching = self._effect_of_batches(request)
                 if self.not_batching:
                     return
-            answers = self.source(request)
-            if not self.drawn:
+            answers = self._known[1] if self._known[0] is request else self.source(request)
+            if not self.drawn and self.may_be_random:
                 self._refuse_random(request, answers)
                 if self.why_not:
                     return
@@ -215,16 +218,17 @@ class Comparison:
             self.why_not = "its answers are random: two answers to the same request differ"
 
     def _effect_of_batches(self, three: Tensors) -> str:
-        """Say what prevents batches: each row is answered alone, then all together."""
+        """Say what prevents batches: all rows are answered together, and compared with the first."""
         (_, alone), count = self.drawn[0], _rows_of(three)
-        for row in range(1, count):
-            self.source({name: value[row : row + 1] for name, value in three.items()})
         if problem := self._other_rows(alone, 1):
             return problem
         try:
             together = self.source(three)
         except Exception as error:  # noqa: BLE001  whatever a framework raises
+            for row in range(1, count):  # a row that is refused alone says nothing about batches
+                self.source({name: value[row : row + 1] for name, value in three.items()})
             return f"a batch of {count} fails, where its rows alone do not: {_first_line(error)}"
+        self._known = (three, together)
         if problem := self._other_rows(together, count):
             return problem
         if not self.by_row:
@@ -292,7 +296,7 @@ class Comparison:
             }
             errors, _ = _errors(value, self.source(near)[output], rows)
             moved = np.maximum(moved, np.where(np.isfinite(errors), errors, 0.0))
-        return moved
+        return np.asarray(moved)
 
     def _check_ranges(self) -> None:
         for name, span in self.drawing.ranges.items():

@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
 _ROWS = 512
 _REQUESTS = 128  # of a network without a batch
-_FEW = 4  # a batch of 1, and one of 3
+FEW = 4
+"""Rows for a network that takes long: a batch of 1, and one of 3."""
+
 _LARGEST_BATCH = 256
 _OPERATIONS = 1e10  # about two seconds of a core
 _MOST_BYTES = 64 << 20  # of one request
 _OPEN_SIZES = (4, 7, 3, 1, 16, 64, 224)
-_LARGE = (1e3, 1e6, 1e9)
+_LARGE = {"thousands": 1e3, "millions": 1e6, "billions": 1e9}
+_HALF = 0.5
+_EVERY_THIRD, _MISSING = 3, 0.3
 _WORDS = ("", "a", "yes", "Zürich", "text with spaces")
 _FEATURE_RANK = 2
 _ROW_KINDS = ("usual", "wide", "zeros", "negative", "whole", "usual", "ones", "millions", "billions", "mixed")
@@ -66,7 +70,7 @@ class Drawn:
     def rows(self) -> int:
         """How many rows are drawn, or requests for a network without a batch."""
         most = _ROWS if self.model.max_batch_size else _REQUESTS
-        return max(_FEW, min(most, int(_OPERATIONS / max(self.operations, 1.0))))
+        return max(FEW, min(most, int(_OPERATIONS / max(self.operations, 1.0))))
 
     def requests(self) -> Iterator[Tensors]:
         """Yield requests; the first row of the second one is the first request, if the network batches."""
@@ -153,104 +157,100 @@ class Drawn:
 
         accepted = self.accepted.get(tensor.name, Accepted())
         dtype = np.dtype(NUMPY_TYPES.get(tensor.data_type.removeprefix("TYPE_"), "object"))
-        span = self.ranges.get(tensor.name)
         if dtype.kind == "O":
             words = np.array([each.encode() for each in accepted.words or _WORDS], object)
             return random.choice(words, shape)
-        rows = max(1, shape[0]) if shape and self.model.max_batch_size else 1
-        row_shape = list(shape[1:] if self.model.max_batch_size else shape)
-        draw = self._floats if dtype.kind == "f" else self._integers
-        values = np.stack(
-            [draw(tensor, accepted, span, row_shape, random, number * 5 + row) for row in range(rows)]
+        batches = bool(shape and self.model.max_batch_size)
+        row = _Row(
+            tensor=tensor,
+            accepted=accepted,
+            span=self.ranges.get(tensor.name),
+            shape=tuple(shape[1:] if batches else shape),
+            shown=[each[tensor.name] for each in self.written if tensor.name in each],
+            random=random,
         )
+        draw = row.floats if dtype.kind == "f" else row.integers
+        values = np.stack([draw(number * 5 + place) for place in range(shape[0] if batches else 1)])
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
             values = np.clip(values, max(limits.min, -(2**53)), min(limits.max, 2**53))
         with np.errstate(over="ignore"):
             return np.reshape(values, shape).astype(dtype)
 
-    def _floats(
-        self,
-        tensor: NetworkTensor,
-        accepted: Accepted,
-        span: Between | None,
-        shape: Sequence[int],
-        random: Any,
-        place: int,
-    ) -> np.ndarray:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """Draws one row of an input; `place` says of which kind."""
+
+    tensor: NetworkTensor
+    accepted: Accepted
+    span: Between | None
+    shape: Sequence[int]
+    shown: Sequence[np.ndarray]
+    random: Any
+
+    def floats(self, place: int) -> np.ndarray:
         import numpy as np
 
-        if span is not None:
-            return _within(span, shape, random, place)
-        if accepted.table is not None or accepted.numbers:
-            return self._integers(tensor, accepted, span, shape, random, place).astype(float)
-        raw = accepted.features and len(tensor.dims or ()) == _FEATURE_RANK
-        center, scale = _fitted(accepted.center, shape, 0.0), _fitted(accepted.scale, shape, 1.0)
-        shown = max(
-            (_largest(each[tensor.name]) for each in self.written if tensor.name in each), default=0.0
-        )
-        usual = center + scale * random.standard_normal(shape)
-        kind = _ROW_KINDS[place % len(_ROW_KINDS)]
-        if raw and kind == "mixed":
-            return np.where(random.random(shape) < 0.5, usual, random.choice(_LARGE, shape))
-        if kind in {"millions", "billions"}:
-            size = (_LARGE[1] if kind == "millions" else _LARGE[2]) if raw else 1.0
-            values = usual * size if not raw else random.uniform(-size, size, shape)
-        elif kind == "whole":
-            top = max(accepted.reach, 1e5) if raw else max(2.0, accepted.reach)
-            values = np.round(random.uniform(0, top, shape))
-        else:
-            wide = max(10.0, 3 * shown) if not raw or accepted.reach else max(10.0, 10 * shown)
-            values = {
-                "zeros": np.zeros(shape),
-                "ones": np.ones(shape),
-                "negative": -np.abs(usual),
-                "wide": center + scale * wide * random.uniform(-1, 1, shape),
-            }.get(kind, usual)
-        if accepted.missing and place % 3 == 2:  # noqa: PLR2004  every third row
-            values = np.where(random.random(shape) < 0.3, np.nan, values)  # noqa: PLR2004
+        if self.span is not None:
+            return _within(self.span, self.shape, self.random, place)
+        if self.accepted.table is not None or self.accepted.numbers:
+            return self.integers(place).astype(float)
+        values = self._sizes_of_floats(_ROW_KINDS[place % len(_ROW_KINDS)])
+        if self.accepted.missing and place % _EVERY_THIRD == 1:
+            values = np.where(self.random.random(self.shape) < _MISSING, np.nan, values)
         return values
 
-    def _integers(
-        self,
-        tensor: NetworkTensor,
-        accepted: Accepted,
-        span: Between | None,
-        shape: Sequence[int],
-        random: Any,
-        place: int,
-    ) -> np.ndarray:
+    def _sizes_of_floats(self, kind: str) -> np.ndarray:
         import numpy as np
 
-        if span is not None:
-            return np.round(_within(span, shape, random, place))
-        if accepted.numbers:
-            return random.choice(np.array(accepted.numbers), shape)
-        if accepted.table is not None:
+        accepted, shape, random = self.accepted, self.shape, self.random
+        raw = accepted.features and len(self.tensor.dims or ()) == _FEATURE_RANK
+        center, scale = _fitted(accepted.center, shape, 0.0), _fitted(accepted.scale, shape, 1.0)
+        usual = center + scale * random.standard_normal(shape)
+        largest = max(map(_largest, self.shown), default=0.0)
+        wide = center + scale * max(10.0, 10 * largest) * random.uniform(-1, 1, shape)
+        if kind in {"millions", "billions"}:
+            size = _LARGE[kind]
+            values = random.uniform(-size, size, shape) if raw else usual
+        elif kind == "whole":
+            top = max(accepted.reach, 1e5 if raw else 2.0)
+            values = np.round(random.uniform(0, top, shape))
+        elif kind == "mixed" and raw:
+            values = np.where(random.random(shape) < _HALF, usual, random.choice([*_LARGE.values()], shape))
+        else:
+            zeros, ones = np.zeros(shape), np.ones(shape)
+            others = {"zeros": zeros, "ones": ones, "negative": -np.abs(usual), "wide": wide}
+            values = others.get(kind, usual)
+        return np.asarray(values)
+
+    def integers(self, place: int) -> np.ndarray:
+        import numpy as np
+
+        accepted, shape, random = self.accepted, self.shape, self.random
+        kind = self.tensor.data_type.removeprefix("TYPE_")
+        masks = accepted.mask or "mask" in self.tensor.name.lower() or kind == "BOOL"
+        values: Any
+        if self.span is not None:
+            values = np.round(_within(self.span, shape, random, place))
+        elif accepted.numbers:
+            values = random.choice(np.array(accepted.numbers), shape)
+        elif accepted.table is not None:
             ends = {1: 0, 2: accepted.table - 1}
-            return (
-                np.full(shape, ends[place % 5])
-                if place % 5 in ends
-                else random.integers(0, accepted.table, shape)
-            )
-        kind = tensor.data_type.removeprefix("TYPE_")
-        if kind in {"UINT8", "INT8"}:
-            low, high = (0, 256) if kind == "UINT8" else (-128, 128)
-            return random.integers(low, high, shape)
-        masks = accepted.mask or "mask" in tensor.name.lower() or kind == "BOOL"
-        sizes = (tensor.dims or ())[1:]
-        if accepted.features and not masks and all(isinstance(each, int) for each in sizes):
-            return (
-                np.round(_LARGE[place % 2] * random.uniform(-1, 1, shape))
-                if place % 3
-                else random.integers(0, 10, shape)
-            )
-        if not masks and (shown := [each[tensor.name] for each in self.written if tensor.name in each]):
-            return random.choice(np.concatenate([each.ravel() for each in shown]), shape)
-        length = random.integers(1, shape[-1] + 1) if shape and shape[-1] and place % 2 else shape[-1:] or 1
-        return (
-            np.broadcast_to(np.arange(shape[-1] if shape else 1) < length, shape or (1,)).reshape(shape) + 0
-        )
+            values = random.integers(0, accepted.table, shape)
+            values = np.full(shape, ends.get(place % 5, 0)) if place % 5 in ends else values
+        elif kind in {"UINT8", "INT8"}:
+            values = random.integers(np.iinfo(kind.lower()).min, np.iinfo(kind.lower()).max + 1, shape)
+        elif accepted.features and not masks and _fixed(self.tensor):
+            size = (10, *_LARGE.values())[place % (1 + len(_LARGE))]
+            values = np.round(random.uniform(-size, size, shape))
+        elif self.shown and not masks:
+            values = random.choice(np.concatenate([each.ravel() for each in self.shown]), shape)
+        else:
+            length = shape[-1] if shape else 1
+            ones = random.integers(1, length + 1) if length and place % 2 else length
+            values = np.broadcast_to(np.arange(length) < ones, shape or (1,)).reshape(shape) + 0
+        return np.asarray(values)
 
 
 def plain_requests(
@@ -283,6 +283,10 @@ def _declared_sizes(model: PyTorchNetwork | OnnxFile) -> dict[tuple[str, int], S
     return found
 
 
+def _fixed(tensor: NetworkTensor) -> bool:
+    return all(isinstance(size, int) for size in (tensor.dims or ())[1:])
+
+
 def _key(tensor: NetworkTensor, axis: int) -> str:
     size = (tensor.dims or ())[axis]
     return size if isinstance(size, str) else f"{tensor.name}/{axis}"
@@ -295,7 +299,8 @@ def _within(span: Between, shape: Sequence[int], random: Any, place: int) -> np.
     ends = {1: span.low, 3: span.high, 5: min(max(0.0, span.low), span.high)}
     if place % 7 in ends:
         return np.full(shape, ends[place % 7])
-    return np.clip(np.round(values), span.low, span.high) if place % 7 == 6 else values  # noqa: PLR2004
+    values = np.clip(np.round(values), span.low, span.high) if place % 7 == 6 else values  # noqa: PLR2004
+    return np.asarray(values)
 
 
 def _fitted(values: np.ndarray | None, shape: Sequence[int], otherwise: float) -> Any:

@@ -30,8 +30,10 @@ _LARGEST_WHOLE = 2048
 _FLOAT_ONLY = ("GridSample", "IsInf", "EyeLike")
 # ONNX Runtime makes one operator of a sum and the normalization behind it, which sums in half precision
 # before ONNX Runtime 1.25, unless its strict mode is on (issue 29034 and pull request 28682 of onnxruntime).
-_NORMS = ("LayerNormalization", "SkipLayerNormalization", "SimplifiedLayerNormalization")
-_NORMS += ("SkipSimplifiedLayerNormalization",)
+_NORMS = (
+    *("LayerNormalization", "SkipLayerNormalization"),
+    *("SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization"),
+)
 
 
 def halve(path: Path, comparison: Comparison, *, allowed: float, release: Release, write: bool = True) -> str:
@@ -58,7 +60,7 @@ def halve(path: Path, comparison: Comparison, *, allowed: float, release: Releas
         return refused
     staged = path.with_name("model.fp16.onnx")
     try:
-        half = to_fp16(network, exact_norms=not strict_norms(network, release))
+        half = to_fp16(network, exact_norms=norm_modes(network, release)[1])
         rounding = _rounding(half)
         if found := comparison.differs(run_file(session(rounding)), allowed):
             layer = _layer(network, rounding, found.request)
@@ -77,12 +79,14 @@ def halve(path: Path, comparison: Comparison, *, allowed: float, release: Releas
 
 
 def is_half(network: Any) -> bool:
-    """Return whether a network has weights in FP16."""
+    """Return whether a network has weights or tensors in FP16."""
     import onnx
 
     constants = (each.t for node in nodes_of(network) for each in node.attribute if each.HasField("t"))
     half = onnx.TensorProto.FLOAT16
-    return any(each.data_type == half for each in (*network.graph.initializer, *constants))
+    tensors = (each.type.tensor_type.elem_type for each in (*network.graph.input, *network.graph.output))
+    weights = (each.data_type for each in (*network.graph.initializer, *constants))
+    return half in {*tensors, *weights}
 
 
 def is_quantized(network: Any) -> bool:
@@ -123,41 +127,42 @@ def _coarse(examples: Iterator[Any]) -> Iterator[float]:
             yield from values[whole & (values.astype(np.float16).astype(values.dtype) != values)][:1].tolist()
 
 
-def strict_norms(network: Any, release: Release) -> bool:
-    """Return whether ONNX Runtime's strict mode can keep the sums of normalizations in FP32.
+def norm_modes(network: Any, release: Release) -> tuple[bool, bool]:
+    """Return whether normalizations need ONNX Runtime's strict mode, or FP32, so that they sum in FP32.
 
-    It is a CUDA option, which the backend passes since 24.06, and needs equal shapes of the two values whose
-    sum is normalized (skip_layer_norm.cc of ONNX Runtime, read 2026-11-28).
+    The strict mode is a CUDA option, which the backend passes since 24.06. It needs equal shapes of the two
+    values whose sum is normalized (skip_layer_norm.cc of ONNX Runtime, read 2026-11-28).
     """
     import onnx
 
-    if not release.switches_tf32:
-        return False
     inferred = onnx.shape_inference.infer_shapes(network).graph
     values = (*inferred.input, *inferred.value_info, *inferred.output)
     shapes = {each.name: _sizes(each) for each in values if each.type.tensor_type.HasField("shape")}
     shapes |= {each.name: list(each.dims) for each in inferred.initializer}
     sums = {node.output[0]: node for node in network.graph.node if node.op_type == "Add"}
+    pairs: list[Sequence[str]] = []
     for node in network.graph.node:
-        pair: Sequence[str] = ()
         if node.op_type.startswith("Skip"):
-            pair = node.input[:2]
+            pairs.append(node.input[:2])
         elif node.op_type in {*_NORMS, "ReduceMean"} and node.input[0] in sums:
-            pair = sums[node.input[0]].input
-        if pair and not _is_bias(pair, shapes, sums):
-            one, two = (shapes.get(name) for name in pair)
-            if one is None or one != two or None in one:
-                return False
-    return True
+            pairs.append(sums[node.input[0]].input)
+    strict = release.switches_tf32 and all(
+        _is_bias(pair, shapes, sums) or _equal_shapes(shapes.get(pair[0]), shapes.get(pair[1]))
+        for pair in pairs
+    )
+    return bool(pairs) and strict, bool(pairs) and not strict
+
+
+def _equal_shapes(one: Any, two: Any) -> bool:
+    return one is not None and one == two and None not in one
 
 
 def _is_bias(pair: Sequence[str], shapes: Any, sums: Any) -> bool:
-    """Return whether a sum adds one value per feature; the sum before it is then the one that counts."""
+    """Return whether a sum adds one value per feature, to a value that is no unequal sum itself."""
     for bias, value in (pair, reversed(pair)):
         if len(shapes.get(bias) or (0, 0)) == 1:
             before = sums.get(value)
-            one, two = (shapes.get(name) for name in before.input) if before else ((), ())
-            return one == two and None not in (one or (None,) if before else ())
+            return before is None or _equal_shapes(*(shapes.get(name) for name in before.input))
     return False
 
 

@@ -41,6 +41,16 @@ from onnx.reference import ReferenceEvaluator
 resource.setrlimit(resource.RLIMIT_AS, (int(most), int(most)))
 ReferenceEvaluator(file).run(None, {name: eval(value, {"np": np}) for name, value in json.load(sys.stdin)})
 """
+_BATCHES = """
+import sys
+
+file, batch, *sys.path = sys.argv[1:]
+
+from pathlib import Path
+from triton_models.builds.verified import prevents_batches
+
+print(prevents_batches(Path(file), int(batch)))
+"""
 _QUOTES = frozenset("\"'`\\")
 _OPEN_SIZE = 4  # of an open dimension of the example
 
@@ -172,6 +182,7 @@ def write_onnx(file: Path, folder: Path) -> None:
     batched = all(
         each.dims and not isinstance(each.dims[0], int) for each in (*signature.inputs, *signature.outputs)
     )
+    batched = batched and not _prevents_batches(file)
     batch = _BATCH if batched else 0
     inputs, outputs = served_tensors(
         signature,
@@ -208,6 +219,24 @@ def write_onnx(file: Path, folder: Path) -> None:
     )
     text = text if evaluated else text.replace(", Tensors\n", "\n", 1)
     (folder / "build.py").write_text(text, encoding="utf-8")
+
+
+def _prevents_batches(file: Path) -> str:
+    """Return why requests cannot be joined, by running batches of 1 and 3; empty if they can, or unknown."""
+    try:
+        run = subprocess.run(
+            [sys.executable, "-c", _BATCHES, str(file), str(_BATCH), *sys.path],
+            capture_output=True,
+            timeout=_EVALUATE_S,
+            check=False,
+            preexec_fn=tie_to_parent,
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    reason = run.stdout.decode(errors="replace").strip() if run.returncode == 0 else ""
+    if reason:
+        sys.stderr.write(f"note: max_batch_size is 0, because {reason}\n")
+    return reason
 
 
 def fixed_batch(file: Path) -> int | None:

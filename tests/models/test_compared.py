@@ -1,0 +1,253 @@
+"""The finished file of a network is compared with its source, on examples and on drawn inputs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from small_onnx import network_of
+
+from tests.reported import refused
+from triton_models.artifact.compared import compared_models
+from triton_models.artifact.networks import onnx_signature
+from triton_models.builds.build import build
+from triton_models.builds.export import onnx as export
+from triton_models.builds.export.accepted import accepted_by
+from triton_models.builds.export.drawn import Drawn
+from triton_models.declare.models import OnnxFile
+
+OPSETS = '"": 18, "ai.onnx.ml": 3, "my.own": 1'
+EXAMPLE = 'lambda: [Example(name="one", inputs={"X": np.array([[0.5, 1, -2, 3]], np.float32)})]'
+TANH = "g (float[rows, 4] X) => (float[rows, 4] Y) { h = Identity(X) Y = Tanh(h) }"
+
+
+@pytest.fixture
+def built(declare_onnx: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
+    """Build the network of a graph, and return its directory."""
+
+    def build_it(graph: str, fields: str = "max_batch_size=8", examples: str = EXAMPLE) -> Path:
+        shutil.rmtree(tmp_path / "models" / "net", ignore_errors=True)
+        network = network_of(graph, opsets=OPSETS)
+        models = declare_onnx(network, fields, f"examples={examples}, reference=dict, tolerance=1e-4")
+        return build("net", models=models, output=tmp_path / "out")
+
+    return build_it
+
+
+def record(root: Path) -> Any:
+    return compared_models(json.loads((root / "build.json").read_text())).get("net")
+
+
+def test_a_build_records_examples_rows_tolerance_and_precision(built):
+    found = record(built(TANH))
+    assert (found.examples, found.drawn, found.allowed, found.precision) == (1, 512, 1e-4, "fp32")
+
+
+def test_an_example_that_a_tool_made_up_is_not_one_of_the_users(built):
+    assert record(built(TANH, examples=EXAMPLE.replace("inputs=", "generated=True, inputs="))).examples == 0
+
+
+@pytest.mark.parametrize("limit", [1e5, 1e8])
+def test_a_rewrite_that_differs_for_large_inputs_alone_fails_the_build_with_the_row(
+    limit, built, monkeypatch
+):
+    def spoil(path: Path) -> None:
+        network = network_of(
+            f"g (float[rows, 4] X) => (float[rows, 4] Y) <float low = {{-{limit}}}, float high = {{{limit}}}>"
+            " { h = Clip(X, low, high) Y = Identity(h) }",
+            opsets=OPSETS,
+        )
+        onnx.save(network, path)
+
+    monkeypatch.setattr(export, "optimize_onnx", spoil)
+    graph = (
+        "g (float[rows, 4] X) => (float[rows, 4] Y) <float[4, 4] w = {1,0,0,0, 0,1,0,0, 0,0,1,0, 0,0,0,1}>"
+        " { Y = MatMul(X, w) }"
+    )
+    problem = refused(built, graph, "max_batch_size=8, optimize=True")
+    assert problem.rule == "source-differs"
+    assert "Y differs by" in problem.what
+    assert "for the drawn X=[" in problem.what
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "g (int64[rows, tokens] X) => (float[rows, tokens, 2] Y) <float[3, 2] w = {1, 2, 3, 4, 5, 6}>"
+        " { Y = Gather(w, X) }",
+        "g (float[rows, 3] X) => (float[rows, 3, 2] Y) <float[3, 2] w = {1, 2, 3, 4, 5, 6}>"
+        " { i = Cast<to: int = 7>(X) Y = Gather(w, i) }",
+        "g (string[rows, 3] X) => (float[rows, 3] Y) { Y = ai.onnx.ml.LabelEncoder"
+        '<keys_strings = ["a", "b"], values_floats = [1.0, 2.0]>(X) }',
+        "g (float[rows, size] X) => (float[rows, parts, 16] Y) <int64[3] s = {0, -1, 16}>"
+        " { Y = Reshape(X, s) }",
+        "g (bool[rows, 4] X) => (bool[rows, 4] Y) { Y = Not(X) }",
+    ],
+    ids=["a table", "a table behind a cast", "strings", "sizes that must be a multiple", "booleans"],
+)
+def test_what_a_source_accepts_is_learned_from_its_graph(graph, built):
+    assert record(built(graph, examples="list")).drawn == 512
+
+
+UNKNOWN_TABLE = (
+    "g (int64[rows, 1] X, float[rows, 2] W) => (float[rows, 1] Y) <int64 seven = {7}>"
+    " { i = Add(X, seven) Y = GatherElements<axis: int = 1>(W, i) }"
+)
+
+
+def test_inputs_that_the_source_refuses_are_asked_for_and_the_answer_helps(built):
+    problem = refused(built, UNKNOWN_TABLE, examples="list")
+    assert problem.rule == "drawn-inputs"
+    assert 'inputs_between={"X": Between(' in problem.fix
+    declared = 'max_batch_size=8, inputs_between={"X": Between(-7, -6, why="the places of two columns")}'
+    found = record(built(UNKNOWN_TABLE, declared, examples="list"))
+    assert (found.ranges["X"].low, found.ranges["X"].why) == (-7, "the places of two columns")
+
+
+@pytest.mark.parametrize(
+    ("graph", "said"),
+    [
+        (
+            "g (float[rows, 4] X) => (float[rows, 4] Y) { noise = RandomNormalLike(X) Y = Add(X, noise) }",
+            "its answers are random",
+        ),
+        ("g (float[rows, 4] X) => (float[rows, 4] Y) { Y = my.own.Scale(X) }", "cannot load it here"),
+    ],
+    ids=["random answers", "an operator of a plugin"],
+)
+def test_a_network_that_cannot_be_compared_is_built_without_a_record_and_says_so(graph, said, built, capsys):
+    assert record(built(graph)) is None
+    assert f"note: net is not compared with its source: {said}" in capsys.readouterr().err.replace(
+        "ONNX Runtime ", ""
+    )
+
+
+def test_rows_that_the_source_answers_with_nan_are_counted(built, capsys):
+    assert record(built("g (float[rows, 4] X) => (float[rows, 4] Y) { Y = Log(X) }")).drawn == 512
+    assert "note: the source of net answers NaN or infinity to " in capsys.readouterr().err
+
+
+BATCHES = {
+    "rows of another number": "g (float[rows, 4] X) => (float[found, 4] Y) <bool[1] first = {1}>"
+    " { Y = Compress<axis: int = 0>(X, first) }",
+    "a constant of one row": "g (float[rows, 4] X) => (float[rows, 6] Y) <float[1, 2] more = {1, 2}>"
+    " { Y = Concat<axis: int = 1>(X, more) }",
+    "a mean of all rows": "g (float[rows, 4] X) => (float[rows, 4] Y) <int64[1] axis = {0}>"
+    " { mean = ReduceMean(X, axis) Y = Sub(X, mean) }",
+}
+
+
+@pytest.mark.parametrize("graph", BATCHES.values(), ids=BATCHES)
+def test_a_network_that_does_not_batch_is_refused_and_served_without_a_batch(graph, built):
+    problem = refused(built, graph)
+    assert problem.rule == "network-batch"
+    assert "write max_batch_size=0" in problem.fix
+    built(graph, "max_batch_size=0")
+
+
+@pytest.mark.parametrize(
+    ("between", "said"),
+    [
+        ('{"X": Between(0, 1, why="")}', "has no reason"),
+        ('{"X": Between(1, 0, why="pixels")}', "holds no range"),
+        ('{"X": Between(0, float("inf"), why="pixels")}', "is not finite"),
+        ('{"Z": Between(0, 1, why="pixels")}', "has no input 'Z'"),
+        ('{"X": Between(0, 1, why="pixels")}', "an example has 'X' from -2 to 3, and only 0 to 1"),
+    ],
+)
+def test_a_range_must_be_complete_and_hold_the_examples(between, said, built):
+    assert said in refused(built, TANH, f"max_batch_size=8, inputs_between={between}").what
+
+
+def drawn_of(graph: str, tmp_path: Path, batch: int = 8) -> list[Any]:
+    onnx.save(network := network_of(graph, opsets=OPSETS), tmp_path / "net.onnx")
+    model = OnnxFile(name="net", max_batch_size=batch)
+    inputs = onnx_signature(tmp_path / "net.onnx").inputs
+    drawing = Drawn(model=model, inputs=inputs, accepted=accepted_by(network))
+    return list(replace(drawing, sizes=next(drawing.possible_sizes())).requests())
+
+
+SCALED = (
+    "g (float[rows, 4] X) => (float[rows, 4] Y) <float[4] mean = {45000, 9, 9, 9},"
+    " float[4] std = {15000, 1, 1, 1}>"
+    " { a = Sub(X, mean) b = Div(a, std) Y = Tanh(b) }"
+)
+
+
+def test_rows_reach_from_zero_to_billions_and_to_what_scalers_expect(tmp_path):
+    features = SCALED.replace("Y = Tanh(b)", "Y = ai.onnx.ml.Normalizer(b)")
+    rows = np.concatenate([each["X"] for each in drawn_of(features, tmp_path)])
+    assert (len(rows), {len(each["X"]) for each in drawn_of(features, tmp_path)}) == (512, {1, 2, 3, 8})
+    assert (rows == 0).all(axis=1).any()
+    assert (rows < 0).any()
+    assert np.abs(rows).max() > 1e8
+    usual = np.abs(rows[:, 0] - 45000) < 45000
+    assert usual.sum() > 100
+
+
+def test_missing_values_come_only_where_an_operator_knows_them(tmp_path):
+    knows = "g (float[rows, 4] X) => (bool[rows, 4] Y) { Y = IsNaN(X) }"
+    assert any(np.isnan(each["X"]).any() for each in drawn_of(knows, tmp_path))
+    assert not any(np.isnan(each["X"]).any() for each in drawn_of(TANH, tmp_path))
+
+
+def test_masks_end_in_zeros_and_hide_no_row_whole(tmp_path):
+    masked = "g (int64[rows, tokens] mask) => (float[rows, tokens] Y) { Y = Cast<to: int = 1>(mask) }"
+    rows = [row for each in drawn_of(masked, tmp_path) for row in each["mask"]]
+    assert all(row[0] == 1 and (np.diff(row) <= 0).all() for row in rows)
+    assert len({len(row) for row in rows}) > 1
+    assert any(row[-1] == 0 for row in rows)
+
+
+def test_equal_networks_get_equal_rows(tmp_path):
+    one, two = (drawn_of(SCALED, tmp_path) for _ in range(2))
+    assert all(np.array_equal(a["X"], b["X"]) for a, b in zip(one, two, strict=True))
+
+
+NETWORK = """
+from triton_models.spec import *
+
+def network():
+    import torch
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x * 2
+    return Net()
+
+def examples():
+    import numpy as np
+    return [Example(name="one", inputs={"x": np.array([[0.5, 1]], np.float32)})]
+
+BUILD = ModelDefinition(
+    name="net", description="made up", output="Y", examples=examples, reference=dict, tolerance=1e-4,
+    models=[PyTorchNetwork(name="net", network=network, outputs=["Y"], max_batch_size=8)],
+)
+"""
+
+
+def test_the_file_of_a_pytorch_network_is_compared_with_the_module_and_not_with_itself(tmp_path, monkeypatch):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    (folder / "build.py").write_text(NETWORK)
+    assert record(build("net", models=tmp_path / "models", output=tmp_path / "out")).drawn == 512
+    export_network = export.export_network
+
+    def spoil(network: Any, model: Any, path: Path, **given: Any) -> None:
+        export_network(network, model, path, **given)
+        wrong = onnx.load(path)
+        wrong.graph.node.insert(0, onnx.helper.make_node("Relu", ["x"], ["positive"]))
+        for node in wrong.graph.node[1:]:
+            node.input[:] = ["positive" if name == "x" else name for name in node.input]
+        onnx.save(wrong, path)
+
+    monkeypatch.setattr(export, "export_network", spoil)
+    problem = refused(build, "net", models=tmp_path / "models", output=tmp_path / "out")
+    assert problem.rule == "source-differs"
+    assert "for the drawn x=[" in problem.what
