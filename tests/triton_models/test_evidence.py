@@ -68,7 +68,7 @@ def evidence(**values: Any) -> Evidence:
             "loads",
             "loads; 3 of its models are equal on 9 drawn rows each",
         ),
-        (evidence(loaded=False), "unknown", "unknown; not verified"),
+        (evidence(loaded=False), "unknown", "unknown; no verification is recorded"),
     ],
 )
 def test_the_words_say_what_was_compared_and_no_more(known: Evidence, status: str, words: str) -> None:
@@ -83,7 +83,8 @@ def document(**values: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("build", "precision"),
     [
-        ({}, "fp32"),
+        ({}, "unknown"),
+        ({"model": "net"}, "fp32"),
         ({"precisions": ["fp16"]}, "fp16"),
         ({"precisions": ["fp32", "fp16"]}, "fp16+fp32"),
         ({"compared": {"net": document()}}, "fp16"),

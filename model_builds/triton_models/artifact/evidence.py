@@ -60,7 +60,7 @@ class Evidence:
         first = f"equal on {whole}" if whole else "loads" if self.loaded else "unknown"
         rest = [each for each in (self._parts(), self._generated(), self._not_compared()) if each]
         if not whole and not rest:
-            rest = ["nothing was compared" if self.loaded else "not verified"]
+            rest = ["nothing was compared" if self.loaded else "no verification is recorded"]
         return "; ".join([f"{first}{self._spans()}" if self.drawn else first, *rest])
 
     def as_dict(self) -> dict[str, Any]:
@@ -122,7 +122,10 @@ def evidence_of(build: Mapping[str, Any], *, examples: int | None = None) -> Evi
 
 
 def precision_of(build: Mapping[str, Any]) -> str:
-    """Return the precisions of an artifact by its build.json, such as "fp16", or "fp16+fp32" for several."""
+    """Return the precisions of an artifact by its build.json, such as "fp16", or "fp16+fp32" for several.
+
+    It is "unknown" for an artifact that `fleet build` did not write.
+    """
     plans = build.get("plans")
     planned = {str(path).partition("/")[0] for path in plans} if isinstance(plans, Mapping) else set()
     listed = build.get("precisions")
@@ -130,7 +133,7 @@ def precision_of(build: Mapping[str, Any]) -> str:
     files = {each.precision for name, each in _compared(build).items() if name not in planned}
     if "tf32" in known:
         files.discard("fp32")  # the build computes on a CPU, which has no TF32
-    return "+".join(sorted(known | files)) or "fp32"
+    return "+".join(sorted(known | files)) or ("fp32" if build.get("model") else "unknown")
 
 
 def range_words(name: str, span: Range) -> str:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
@@ -42,6 +42,9 @@ class ModelResult(JsonReady):
         step: The step that failed; "wait" if the run did not reach the model; otherwise "publish".
         seconds: The time from reading its declaration to the packed artifact.
         log: The location of its log: a file or a CloudWatch Logs stream.
+        precision: The precision of the artifact, such as "fp16".
+        proof: "equal" if its answers were compared with its source's, otherwise "loads" or "unknown".
+        answers: What was compared, such as "equal on 3 of your examples and 512 drawn rows".
     """
 
     model: str
@@ -51,6 +54,9 @@ class ModelResult(JsonReady):
     seconds: float = 0.0
     artifact: str = ""
     log: str = ""
+    precision: str = ""
+    proof: str = ""
+    answers: str = ""
 
     @property
     def failed(self) -> bool:
@@ -68,7 +74,8 @@ class ModelResult(JsonReady):
     def line(self) -> str:
         """Return the result as a log line."""
         if not self.failed:
-            return f"{self.model}: {self.status} as {self.artifact} ({self.seconds:.1f} s)"
+            about = "".join(f", {each}" for each in (self.precision, self.answers) if each)
+            return f"{self.model}: {self.status} as {self.artifact}{about} ({self.seconds:.1f} s)"
         log = f"; log: {self.log}" if self.log else ""
         return f"{self.model}: failed in {self.step}: {self.reason}{log}"
 
@@ -84,11 +91,13 @@ class ModelResult(JsonReady):
     @classmethod
     def of(cls, document: dict[str, Any]) -> ModelResult:
         """Return the result from JSON-ready data; a KeyError, TypeError or ValueError if it is not one."""
-        known = {**document, "problems": tuple(Problem(**each) for each in document["problems"])}
-        result = cls(**known)
+        names = {each.name for each in fields(cls)}
+        known = {name: value for name, value in document.items() if name in names}  # a newer one has more
+        result = cls(**{**known, "problems": tuple(Problem(**each) for each in document["problems"])})
         if result.status not in get_args(Status):
             raise ValueError(f"unknown status {result.status!r}")
-        texts = (result.model, result.step, result.artifact, result.log)
+        about = (result.precision, result.proof, result.answers)
+        texts = (result.model, result.step, result.artifact, result.log, *about)
         if not all(isinstance(each, str) for each in texts) or not isinstance(result.seconds, int | float):
             raise TypeError(f"a value of another type in {document}")
         return result

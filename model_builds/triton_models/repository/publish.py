@@ -95,19 +95,21 @@ def publish(
     requests: Mapping[str, bytes] | None = None,
     profiles: Mapping[str, Profile] | None = None,
     trials: Mapping[str, Trial] | None = None,
+    examples: Mapping[str, int] | None = None,
 ) -> Published:
     """Upload artifacts, and make each its model's current one.
 
     Artifacts that are already present with the same content are not uploaded again. The manifest is written
     last, so a model's name never refers to a missing object.
 
-    Portable artifacts are for a repository that no endpoint on AWS serves. Of a model without inputs, a
-    request or a profile, those recorded for an artifact that is already present are kept. The artifacts
+    Portable artifacts are for a repository that no endpoint on AWS serves. `examples` are the numbers of
+    examples on which models answered as their sources do. Of a model without inputs, a request, a profile or
+    such a number, those recorded for an artifact that is already present are kept. The artifacts
     become current on the target, by default on all that they run on. With a trial of its model, a second
     version becomes the candidate instead, which gets a share of the requests of this project's clients.
     """
     wanted = tuple(artifacts)
-    inputs, requests, profiles = inputs or {}, requests or {}, profiles or {}
+    inputs, requests, profiles, examples = inputs or {}, requests or {}, profiles or {}, examples or {}
     digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
     with opened(repository, s3) as store:
         # Read before any upload, to detect a wrong bucket or missing credentials early.
@@ -121,6 +123,7 @@ def publish(
                     inputs=inputs.get(artifact.model, record.inputs),
                     request=digests.get(artifact.model, record.request),
                     profile=profiles.get(artifact.model, record.profile),
+                    examples=examples.get(artifact.model, record.examples),
                 ),
                 target=target,
             )
