@@ -68,6 +68,11 @@ def evidence(**values: Any) -> Evidence:
             "loads",
             "loads; 3 of its models are equal on 9 drawn rows each",
         ),
+        (
+            evidence(loaded=False, compared={"encoder": compared()}),
+            "unknown",
+            "encoder is equal on 512 drawn rows",
+        ),
         (evidence(loaded=False), "unknown", "unknown; no verification is recorded"),
     ],
 )

@@ -57,11 +57,12 @@ class Evidence:
     def words(self) -> str:
         """Return the evidence as a phrase, such as "equal on 3 of your examples and 512 drawn rows"."""
         whole = " and ".join(self._whole())
-        first = f"equal on {whole}" if whole else "loads" if self.loaded else "unknown"
         rest = [each for each in (self._parts(), self._generated(), self._not_compared()) if each]
-        if not whole and not rest:
-            rest = ["nothing was compared" if self.loaded else "no verification is recorded"]
-        return "; ".join([f"{first}{self._spans()}" if self.drawn else first, *rest])
+        if whole:
+            return "; ".join([f"equal on {whole}{self._spans() if self.drawn else ''}", *rest])
+        if self.loaded:
+            return "; ".join(["loads", *(rest or ["nothing was compared"])])
+        return "; ".join(rest or ["unknown", "no verification is recorded"])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the evidence as JSON-ready data."""
