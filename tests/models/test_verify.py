@@ -488,9 +488,7 @@ def test_without_a_reference_the_types_and_shapes_are_verified_and_the_line_says
 ):
     declaration = replace(in_a_mood(declarations, "well"), reference=None, tolerance=None)
     accuracy = verify(moody, declaration, server=keeping)
-    assert accuracy.line() == (
-        "moody: fp32, loads; answered 1 of your examples, not compared"
-    )
+    assert accuracy.line() == ("moody: fp32, loads; answered 1 of your examples, not compared")
     wrong = replace(in_a_mood(declarations, "another shape"), reference=None, tolerance=None)
     assert "has the shape [3]" in refusal(moody, wrong, keeping)[0]
 

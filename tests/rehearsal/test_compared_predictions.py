@@ -67,7 +67,11 @@ def test_without_a_reference_an_answer_is_shown_and_not_called_equal():
 
 @pytest.mark.parametrize(
     ("answer", "result"),
-    [([1.0, 2.0], "answered, identical"), ([1.0, 2.05], "answered, 5e-02"), ([1.0, 2.5], "WRONG, 5e-01 > 1e-01")],
+    [
+        ([1.0, 2.0], "answered, identical"),
+        ([1.0, 2.05], "answered, 5e-02"),
+        ([1.0, 2.5], "WRONG, 5e-01 > 1e-01"),
+    ],
 )
 def test_a_right_answer_to_an_example_that_a_tool_made_up_is_not_called_equal(answer, result):
     build = replace(BUILD, examples=lambda: [Example(name="ones", inputs={}, generated=True)])

@@ -58,8 +58,8 @@ def test_with_a_repository_it_says_what_each_model_stands_for_now(
     size = f"{made.size / 1e6:,.1f} MB"
     assert (
         "| model | what | built for | published now |\n|---|---|---|---|\n"
-        f"| `reader` | changed: `build.py` | A10G and Triton 26.05 | {size}, fp16, for A10G and Triton 25.09, "
-        "equal on 2 of your examples and 512 drawn rows |\n"
+        f"| `reader` | changed: `build.py` | A10G and Triton 26.05 | {size}, fp16, for A10G and Triton 25.09"
+        ", equal on 2 of your examples and 512 drawn rows |\n"
     ) in output.read_text()
 
 

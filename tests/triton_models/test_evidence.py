@@ -125,6 +125,9 @@ def test_a_record_says_what_its_build_compared_and_a_verification_adds_its_examp
         {"net": document(ranges={"x": {"between": ["a", "b"], "why": "w"}})},
         {"net": document(ranges={"x": {"between": [1], "why": "w"}})},
         {"net": document(ranges={"x": {"between": [0, 1], "why": 3}})},
+        {"net": document(ranges={"x": {"between": [0, 1], "why": "\x1b[2J"}})},
+        {"net": document(ranges={"\x1b[2J": {"between": [0, 1], "why": "w"}})},
+        {"net": document(), "\x1b[2J": document()},
     ],
 )
 def test_a_record_from_outside_that_no_build_wrote_proves_nothing(compared: Any) -> None:

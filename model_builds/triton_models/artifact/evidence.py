@@ -1,4 +1,4 @@
-"""What a build and a verification show about a model's answers: equal to its source's, or only that it loads."""
+"""What a build and a verification show about a model: it answers as its source does, or it only loads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Evidence:
 
     @property
     def status(self) -> Status:
-        """Equal if something that no tool made up was compared, or rows that were drawn to find differences."""
+        """Equal if examples of its author or drawn rows were compared; a tool's example alone is not enough."""
         if self.examples or self.drawn:
             return "equal"
         return "loads" if self.loaded else "unknown"
@@ -83,7 +83,9 @@ class Evidence:
 
     def _parts(self) -> str:
         """Return what was compared of the models that this one calls."""
-        drawn = {name: each.drawn for name, each in self.compared.items() if name != self.model and each.drawn}
+        drawn = {
+            name: each.drawn for name, each in self.compared.items() if name != self.model and each.drawn
+        }
         if not drawn:
             return ""
         names = " and ".join(drawn) if len(drawn) <= _FEW else f"{len(drawn)} of its models"
@@ -111,7 +113,8 @@ def evidence_of(build: Mapping[str, Any], *, examples: int | None = None) -> Evi
     The record may come from outside, such as from a manifest: what is not as a build writes it is left out.
     """
     compared = _compared(build)
-    model = str(build.get("model", ""))
+    model = build.get("model", "")
+    model = model if _are_texts([model]) else ""
     own = compared[model].examples if model in compared else 0
     return Evidence(
         model=model,
@@ -147,7 +150,8 @@ _PRECISIONS: frozenset[str] = frozenset(get_args(Precision))
 
 def _compared(build: Mapping[str, Any]) -> Mapping[str, Compared]:
     try:
-        return {name: each for name, each in compared_models(build).items() if _is_sound(each)}
+        models = compared_models(build)
+        return models if all(map(_is_sound, models.values())) and _are_texts(models) else {}
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return {}
 
@@ -158,13 +162,15 @@ def _is_sound(compared: Compared) -> bool:
     return (
         all(type(each) is int and each >= 0 for each in numbers)
         and all(isinstance(each, int | float) for each in bounds)
-        and _are_texts([compared.precision, *(span.why for span in compared.ranges.values())])
+        and _are_texts(
+            [compared.precision, *compared.ranges, *(each.why for each in compared.ranges.values())]
+        )
         and compared.precision in _PRECISIONS
     )
 
 
 def _are_texts(values: Collection[Any]) -> bool:
-    return all(isinstance(each, str) for each in values)
+    return all(isinstance(each, str) and each.isprintable() for each in values)
 
 
 def _rows(count: int) -> str:

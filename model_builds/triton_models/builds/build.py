@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.compared import COMPARED
+from triton_models.artifact.evidence import evidence_of, precision_of
 from triton_models.artifact.layout import (
     ANSWER,
     AUTO_COMPLETE,
@@ -68,10 +69,11 @@ class Built(JsonReady):
     roots: tuple[Path, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return each artifact root with the content of its build.json, as JSON-ready data."""
+        """Return each artifact root with its precision and its build.json, as JSON-ready data."""
+        records = [(root, json.loads((root / BUILD_FILE).read_text())) for root in self.roots]
         return {
             "built": [
-                {"path": str(root), **json.loads((root / BUILD_FILE).read_text())} for root in self.roots
+                {"path": str(root), "precision": precision_of(record), **record} for root, record in records
             ]
         }
 
@@ -107,8 +109,17 @@ def run(arguments: argparse.Namespace) -> Built:
             )
         except FleetError as error:
             problems.extend(error.problems)
+        else:
+            sys.stderr.write(f"{_said_of(roots[-1])}\n")
     raise_if_any(dict.fromkeys(problems))  # report an unknown GPU once, not per model
     return Built(roots=tuple(roots))
+
+
+def _said_of(root: Path) -> str:
+    """Return a model's precision, and what its build compared. Standard output has its path alone."""
+    evidence = evidence_of(json.loads((root / BUILD_FILE).read_text()))
+    answers = evidence.words() if evidence.compared else "not compared: `fleet verify` does that"
+    return f"{root.name}: {evidence.precision}, {answers}"
 
 
 def build(

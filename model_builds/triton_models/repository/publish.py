@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,7 @@ class Published(JsonReady):
         targets: The current target model of each model, by name, or its candidate.
         unchanged: The models whose current target model has not changed.
         candidates: The models whose target model here is a candidate.
+        precisions: The precision of each artifact that has a record of its build, by model.
     """
 
     repository: str
@@ -72,6 +73,7 @@ class Published(JsonReady):
     targets: dict[str, str]
     unchanged: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
+    precisions: Mapping[str, str] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
         """Yield one line per model."""
@@ -79,7 +81,8 @@ class Published(JsonReady):
         for model, target in sorted(self.targets.items()):
             how = "uploaded" if target in uploaded else "already there"
             arrow = "has the candidate" if model in self.candidates else "->"
-            yield f"{model} {arrow} {self.repository}{target} ({how})"
+            about = f", {self.precisions[model]}" if model in self.precisions else ""
+            yield f"{model} {arrow} {self.repository}{target} ({how}{about})"
 
 
 def publish(
@@ -149,6 +152,7 @@ def publish(
         candidates=tuple(
             each.model for each in publications if trials and _is_tried(each, trials, before.manifest)
         ),
+        precisions={each.model: each.record.evidence.precision for each in publications if each.record.build},
     )
 
 

@@ -98,7 +98,7 @@ def _own_temporary_folder() -> Iterator[Path]:
 
 
 def with_answers(row: Mapping[str, Any], results: Results) -> dict[str, Any]:
-    """Return a model's row of the page, with the precision and the answers of its artifact if it was built."""
+    """Return a model's row of the page, with its precision and answers if this rehearsal built it."""
     built = {each.artifact: each for each in results.results if each.artifact}
     result = built.get(row["target"])
     return {**row, **({name: getattr(result, name) for name in _SHOWN_OF_A_RESULT} if result else {})}

@@ -133,7 +133,7 @@ def _answers(results: Results, width: int) -> Iterator[str]:
 
 
 def counted(predictions: Sequence[Prediction]) -> Iterator[str]:
-    """Yield how many examples answered as their reference does, were made up by a tool, or had no reference."""
+    """Yield how many examples match their reference, were made up by a tool, or have no reference."""
     generated = [each for each in predictions if each.generated]
     own = [each for each in predictions if not each.generated]
     compared = [each for each in own if each.difference is not None or each.problems]
