@@ -49,7 +49,7 @@ class Evidence:
 
     @property
     def status(self) -> Status:
-        """Equal if examples of its author or drawn rows were compared; a tool's example alone is not enough."""
+        """Equal if examples of its author or drawn rows were compared; generated examples are not enough."""
         if self.examples or self.drawn:
             return "equal"
         return "loads" if self.loaded else "unknown"
