@@ -91,6 +91,8 @@ def document(**values: Any) -> dict[str, Any]:
         ({}, "unknown"),
         ({"model": "net"}, "fp32"),
         ({"precisions": ["fp16"]}, "fp16"),
+        ({"model": "net", "precision": "fp16", "precisions": ["tf32"]}, "fp16"),
+        ({"model": "net", "precision": "\x1b[2J"}, "fp32"),
         ({"precisions": ["fp32", "fp16"]}, "fp16+fp32"),
         ({"compared": {"net": document()}}, "fp16"),
         ({"precisions": ["fp16"], "compared": {"net": document(precision="fp32")}}, "fp16+fp32"),

@@ -11,6 +11,9 @@ from triton_models.facts.tensorrt import Precision
 
 Status: TypeAlias = Literal["equal", "loads", "unknown"]
 
+PRECISION = "precision"
+"""The key of build.json with the precision of files that no declaration describes, if it is not FP32."""
+
 _FEW = 2  # models that are named
 
 
@@ -134,6 +137,8 @@ def precision_of(build: Mapping[str, Any]) -> str:
     planned = {str(path).partition("/")[0] for path in plans} if isinstance(plans, Mapping) else set()
     listed = build.get("precisions")
     known = set(listed) & _PRECISIONS if isinstance(listed, list) and _are_texts(listed) else set()
+    if isinstance(by_files := build.get(PRECISION), str):
+        known = set(by_files.split("+")) & _PRECISIONS or known
     files = {each.precision for name, each in _compared(build).items() if name not in planned}
     if "tf32" in known:
         files.discard("fp32")  # the build computes on a CPU, which has no TF32

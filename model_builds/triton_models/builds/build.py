@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.compared import COMPARED
-from triton_models.artifact.evidence import evidence_of, precision_of
+from triton_models.artifact.evidence import PRECISION, evidence_of, precision_of
 from triton_models.artifact.layout import (
     ANSWER,
     AUTO_COMPLETE,
@@ -34,6 +34,7 @@ from triton_models.artifact.pbtxt import (
     write_config,
 )
 from triton_models.artifact.plans import is_rehearsal
+from triton_models.artifact.precision import precision_by_files
 from triton_models.artifact.roots import refuse_foreign, replace_folder, staging_folder
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
@@ -262,11 +263,19 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
         **({"networks": dict(sorted(job.networks.items()))} if job.networks else {}),
         **({COMPARED: compared} if compared else {}),
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
+        **_precision_of_files(job),
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),
         **({CUSTOM_IMAGE_ADDS: added} if added else {}),
         **({AUTO_COMPLETE: True} if declaration.auto_complete else {}),
         **({TOLERANCE: allowed} if allowed is not None else {}),
     }
+
+
+def _precision_of_files(job: Job) -> dict[str, str]:
+    """Return the precision of files that no declaration describes, such as those of an adopted directory."""
+    described = job.compared or set(job.precisions) - {"tf32"}
+    found = "" if described else precision_by_files(job.root)
+    return {PRECISION: found} if found not in {"", "fp32"} else {}
 
 
 def configure_for_rehearsal(root: Path, *, cpu: bool = False) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from typing import Any
 from triton_models.artifact.evidence import precision_of
 from triton_models.artifact.layout import BUILD_FILE, Layout, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE
+from triton_models.artifact.precision import precision_by_files
 from triton_models.base.errors import FleetError, Problem, one_line
 from triton_models.check import (
     configuration,
@@ -63,7 +64,7 @@ class Checked:
     """The outcome of `fleet check`: each path with its problems.
 
     Attributes:
-        precisions: The precision of each path with a record of its build.
+        precisions: The precision of each path with a record of its build, or with ONNX files.
         fits: How many of them an instance holds; None if it was not asked.
     """
 
@@ -121,8 +122,9 @@ def run(arguments: argparse.Namespace) -> Checked:
     for path in paths:
         build, problems = _check_as_asked(path, asked, ours)
         found[str(path)] = tuple(problems)
-        if build.get("model"):
-            precisions[str(path)] = precision_of(build)
+        precision = precision_of(build) if build.get("model") else precision_by_files(path)
+        if precision:
+            precisions[str(path)] = precision
     if arguments.hot and arguments.fits is None:
         fix = "name the instance type, such as --fits ml.g5.xlarge"
         raise NO_ROOM.error(what="the instance type is missing", where="--hot", fix=fix)
