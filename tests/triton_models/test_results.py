@@ -140,6 +140,13 @@ def test_a_result_names_the_precision_and_what_was_compared(tmp_path):
     assert read == proven
 
 
+def test_a_summary_names_the_models_that_only_load(tmp_path):
+    loads = [replace(GOOD, model=f"m{number}", proof="loads") for number in range(4)]
+    write(tmp_path, "one", replace(GOOD, proof="equal"), *loads, replace(BAD, proof="unknown"))
+    _, line, *_ = summed(tmp_path).lines()
+    assert line == "  not compared with a source, loads: m0, m1, m2 and 1 more"
+
+
 def test_a_result_of_another_version_is_read(tmp_path):
     document = json.loads(Results(results=(GOOD,), by="ann", at=NOON).to_json())
     (model,) = document["models"]

@@ -17,6 +17,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.json_text import parsed
 from triton_models.base.outcome import JsonReady, printable
+from triton_models.base.suggest import some_of
 from triton_models.repository.manifest import in_json
 from triton_models.repository.places import NO_RESULTS, Place
 from triton_models.repository.s3 import publisher
@@ -149,10 +150,14 @@ class Results:
         return json.dumps(self.as_dict(), indent=1) + "\n"
 
     def lines(self) -> Iterator[str]:
-        """Yield the counts, then each failed model with its reason and its log."""
+        """Yield the counts, what was compared, then each failed model with its reason and its log."""
         total = len(self.results)
         counted = ", ".join(f"{count} {status}" for status, count in self.counts().items())
         yield f"{total} model{'s' * (total != 1)}: {counted}"
+        for proof in ("loads", "unknown"):
+            models = [result.model for result in self.results if result.proof == proof and not result.failed]
+            if models:
+                yield f"  not compared with a source, {proof}: {some_of(models)}"
         yield from (f"  {result.line()}" for result in self.failed)
 
     @classmethod
