@@ -34,8 +34,9 @@ def onnx_precision(path: Path) -> Precision | None:
         with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
             for graph in Message.of(content).parts(_GRAPH):
                 for weight in graph.parts(_INITIALIZER):
-                    if kind := _TYPES.get(weight.number(_DATA_TYPE)):
-                        counts[kind] += _elements(weight)
+                    kind = weight.number(_DATA_TYPE)
+                    if kind in _TYPES:
+                        counts[_TYPES[kind]] += _elements(weight)
     except (OSError, ValueError):
         return None
     return max(sorted(counts), key=lambda each: counts[each]) if counts else None
