@@ -14,10 +14,8 @@ from triton_models.facts.tensorrt import Precision
 _GRAPH, _INITIALIZER, _DIMS, _DATA_TYPE = 7, 5, 1, 2
 _HIGH_BIT = 0x80
 # Those of TensorProto.DataType in which weights are; DOUBLE has no name in the products that serve it.
-_TYPES: dict[int, Precision] = {
-    **{1: "fp32", 2: "int8", 3: "int8", 10: "fp16", 16: "bf16"},
-    **{17: "fp8", 18: "fp8", 19: "fp8", 20: "fp8"},
-}
+_TYPES: dict[int, Precision] = {1: "fp32", 2: "int8", 3: "int8", 10: "fp16", 16: "bf16"}
+_TYPES |= {17: "fp8", 18: "fp8", 19: "fp8", 20: "fp8"}
 
 
 def precision_by_files(root: Path) -> str:
@@ -41,7 +39,7 @@ def onnx_precision(path: Path) -> Precision | None:
                         counts[_TYPES[kind]] += _elements(weight)
     except (OSError, ValueError):
         return None
-    return max(sorted(counts), key=lambda each: counts[each]) if counts else None
+    return counts.most_common(1)[0][0] if counts else None
 
 
 def _elements(weight: Message) -> int:
