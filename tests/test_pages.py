@@ -135,7 +135,7 @@ def test_the_models_of_a_notebook_are_adopted(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert "resnet: fp32, 1 example, largest difference 0.0e+00 in Y" in done.stdout
+    assert "resnet: fp32, equal on 1 of your examples; largest difference 0.0e+00 in Y" in done.stdout
 
 
 def test_the_fleet_without_a_build_job_synthesizes() -> None:

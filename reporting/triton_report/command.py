@@ -96,5 +96,7 @@ def _published(repository: str) -> Mapping[str, str]:
 
 
 def _artifact(record: ArtifactRecord) -> str:
-    hardware = built_gpu(record.build) or "no GPU"
-    return f"{record.size / _MEGABYTE:,.1f} MB, for {hardware} and Triton {record.build.get('release', '?')}"
+    hardware, evidence = built_gpu(record.build) or "no GPU", record.evidence
+    answers = "" if evidence.status == "unknown" else f", {evidence.words()}"
+    served_by = f"for {hardware} and Triton {record.build.get('release', '?')}"
+    return f"{record.size / _MEGABYTE:,.1f} MB, {evidence.precision}, {served_by}{answers}"

@@ -103,9 +103,20 @@ def test_a_model_directory_is_served_as_it_is(tmp_path: Path, fleet: Cli) -> Non
     source = directory(tmp_path / "source")
     assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
     status, said, _ = verify(fleet, tmp_path, "net")
-    assert (status, said.startswith("net: fp32, 1 example")) == (0, True)
+    assert (status, said) == (0, "net: fp32, loads; answered 1 generated example\n")
     served = tmp_path / "out" / "net" / "net"
     assert (served / "config.pbtxt").read_bytes() == (source / "config.pbtxt").read_bytes()
+
+
+def test_a_model_directory_in_fp16_is_called_so(tmp_path: Path, fleet: Cli) -> None:
+    source = directory(tmp_path / "source")
+    made = onnx.load(source / "1" / "model.onnx")
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(4, np.float16), "w"))
+    onnx.save(made, source / "1" / "model.onnx")
+    assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
+    _, _, said = fleet("build", "net", "--models", tmp_path, "--output", tmp_path / "out")
+    assert "net: fp16, not compared" in said
+    assert fleet("check", tmp_path / "out" / "net")[1] == f"{tmp_path / 'out' / 'net'}: accepted, fp16\n"
 
 
 BANNERS = {"24.05": "[TensorRT v100001] [b6]", "25.09": "[TensorRT v101303] [b9]"}

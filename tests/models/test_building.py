@@ -70,6 +70,26 @@ def test_below_a_repository_its_models_are_built_into_the_current_folder(
     assert (below / "build" / "tiny" / "tiny" / "config.pbtxt").is_file()
 
 
+def test_the_command_names_the_precision_and_prints_the_path_alone(
+    declare, models, tmp_path, monkeypatch, capsys
+):
+    compared = "Compared(examples=0, drawn=512, allowed=0.1, precision='fp16')"
+    imports = "from triton_models.artifact.compared import Compared"
+    declare("tiny", f"{imports}; job.compared['tiny'] = {compared}; job.precisions.append('fp16')")
+    declare("other")
+    output, command = tmp_path / "out", ["build", "tiny", "other", "--models", str(models), "--output"]
+    assert main([*command, str(output)]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [str(output / "tiny"), str(output / "other")]
+    assert err.splitlines() == [
+        "tiny: fp16, equal on 512 drawn rows",
+        "other: fp32, not compared: `fleet verify` does that",
+    ]
+    assert main([*command, str(output), "--json"]) == 0
+    built = json.loads(capsys.readouterr().out)["built"]
+    assert [each["precision"] for each in built] == ["fp16", "fp32"]
+
+
 def test_a_second_build_replaces_the_first(tiny, tmp_path):
     tiny('(version / "old").touch()')
     root = tiny()

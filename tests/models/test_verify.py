@@ -222,6 +222,44 @@ def test_an_ensemble_that_answers_as_its_source_is_within_tolerance(declarations
     accuracy = verify(twice, load_build("twice", declarations), server=keeping)
     assert (accuracy.model, accuracy.precision, accuracy.examples) == ("twice", "fp32", 2)
     assert (accuracy.largest, accuracy.tolerance, accuracy.output) == (0.0, 1e-6, "Y")
+    assert accuracy.line().startswith("twice: fp32, equal on 2 of your examples; largest difference 0.0e+00")
+
+
+def test_the_line_says_what_the_build_compared_in_which_precision_and_range(declarations, twice, keeping):
+    record = json.loads((twice / "build.json").read_text())
+    span = {"X": {"between": [0.0, 255.0], "why": "pixels"}}
+    drawn = {"examples": 2, "drawn": 512, "allowed": 0.5, "precision": "fp16"}
+    (twice / "build.json").write_text(
+        json.dumps({**record, "precisions": ["fp16"], "compared": {"twice": {**drawn, "ranges": span}}})
+    )
+    accuracy = verify(twice, load_build("twice", declarations), server=keeping)
+    assert accuracy.line() == (
+        "twice: fp16, equal on 2 of your examples and 512 drawn rows, X between 0 and 255 (pixels); "
+        "largest difference 0.0e+00 in Y, allowed 0.5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("compares", "says"),
+    [
+        (True, "loads; answered 1 generated example as its source does; largest difference 0.0e+00 in Y, "),
+        (False, "loads; answered 1 generated example"),
+    ],
+)
+def test_a_model_with_generated_examples_alone_only_loads(compares, says, declarations, moody, keeping):
+    declaration = in_a_mood(declarations, "well")
+    (example,) = declaration.examples()
+    declaration = replace(declaration, examples=lambda: [replace(example, generated=True)])
+    if not compares:
+        declaration = replace(declaration, reference=None, tolerance=None)
+    accuracy = verify(moody, declaration, server=keeping)
+    assert accuracy.line().startswith(f"moody: fp32, {says}")
+    assert accuracy.as_dict()["status"] == "loads"
+
+
+def test_a_model_without_an_example_only_loads(declarations, moody, keeping):
+    accuracy = verify(moody, in_a_mood(declarations), server=keeping)
+    assert accuracy.line() == "moody: fp32, loads; nothing was compared"
 
 
 def test_a_plan_with_a_profile_for_small_batches_is_also_verified_in_a_full_one(declarations, twice, keeping):
@@ -450,9 +488,7 @@ def test_without_a_reference_the_types_and_shapes_are_verified_and_the_line_says
 ):
     declaration = replace(in_a_mood(declarations, "well"), reference=None, tolerance=None)
     accuracy = verify(moody, declaration, server=keeping)
-    assert accuracy.line() == (
-        "moody: fp32, 1 example, answers have the declared types and shapes; no reference to compare with"
-    )
+    assert accuracy.line() == ("moody: fp32, loads; answered 1 of your examples, not compared")
     wrong = replace(in_a_mood(declarations, "another shape"), reference=None, tolerance=None)
     assert "has the shape [3]" in refusal(moody, wrong, keeping)[0]
 
@@ -571,8 +607,8 @@ def test_the_command_says_a_line_for_each_model_and_refuses_only_what_is_wrong(
     assert status == 1
     assert "No module named 'no_such_module'" in out
     assert out.endswith(
-        f"{twice}: not verified, 1 problem\n"
-        "moody: fp32, 1 example, largest difference 0.0e+00 in Y, allowed 0\n"
+        f"{twice}: failed, 1 problem\n"
+        "moody: fp32, equal on 1 of your examples; largest difference 0.0e+00 in Y, allowed 0\n"
     )
     assert "no_such_module" in log.read_text()
 
@@ -592,8 +628,23 @@ def test_the_command_as_json(declarations, moody, tmp_path, program, capsys):
         "tolerance": 0,
         "output": "Y",
         "environment_not_loaded": "",
+        "status": "equal",
+        "answers": "equal on 1 of your examples",
+        "compared_examples": 1,
+        "generated_examples": 0,
+        "compared": {},
     }
+    statuses = [document["paths"][str(path)]["status"] for path in (moody, tmp_path / "none")]
+    assert statuses == ["equal", "failed"]
     assert document["paths"][str(tmp_path / "none")]["problems"][0]["rule"] == "no-build"
+
+
+def test_a_model_that_answers_otherwise_than_its_source_differs(declarations, twice, on_path, capsys):
+    folder = shutil.copytree(declarations, twice.parent / "declared")
+    source = (folder / "twice" / "build.py").read_text()
+    (folder / "twice" / "build.py").write_text(source.replace('inputs["X"] * 2', 'inputs["X"] * 3'))
+    status, out = fleet(capsys, twice, "--models", folder)
+    assert (status, out.splitlines()[-1]) == (1, f"{twice}: differs, 2 problems")
 
 
 def test_another_form_of_a_network_is_found_by_its_own_name(declarations, tmp_path):

@@ -63,7 +63,21 @@ def test_an_answer_is_compared_with_the_reference(answer, passed, result):
 def test_without_a_reference_an_answer_is_shown_and_not_called_equal():
     made = prediction(replace(BUILD, reference=None, tolerance=None), [1.0, 2.0])
     assert (made.passed, made.difference, made.reference) == (True, None, "none")
-    assert compared(made) == "no reference"
+    assert compared(made) == "loads"
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ([1.0, 2.0], "answered, identical"),
+        ([1.0, 2.05], "answered, 5e-02"),
+        ([1.0, 2.5], "WRONG, 5e-01 > 1e-01"),
+    ],
+)
+def test_a_right_answer_to_an_example_that_a_tool_made_up_is_not_called_equal(answer, result):
+    build = replace(BUILD, examples=lambda: [Example(name="ones", inputs={}, generated=True)])
+    made = prediction(build, answer)
+    assert (made.generated, compared(made)) == (True, result)
 
 
 def test_a_reference_that_cannot_run_here_is_not_a_failure_of_the_endpoint(tmp_path, monkeypatch):

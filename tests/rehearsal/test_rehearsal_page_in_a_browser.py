@@ -150,6 +150,7 @@ def test_of_many_loaded_models_three_are_shown_and_of_the_table_those_that_fail(
     }  # fmt: skip
     models = [{**figures, "target": name} for name in names]
     models[0] |= {"failed": 3, "error": "unexpected input <Q>"}
+    models[0] |= {"precision": "fp16", "proof": "equal", "answers": "equal on 3 of your examples"}
     report.write(
         {**read, "instances": [instance], "models": models, "counts_as": 60}, tmp_path / "report.html"
     )
@@ -162,6 +163,7 @@ def test_of_many_loaded_models_three_are_shown_and_of_the_table_those_that_fail(
         "m0", "000000", "4", "3", "1.5", "1,235", "25", "%", "1", "0", "7",
     ]  # fmt: skip
     assert "Last failure: unexpected input &lt;Q&gt;" in text
+    assert "fp16, equal on 3 of your examples" in text
     assert "60 times in CloudWatch" in text
     assert console == []
 

@@ -11,7 +11,7 @@ from triton_models.base.errors import Problem
 from triton_models.deliver.results import ModelResult, Results
 from triton_rehearsal.rehearse.inventory import Alarm, Inventory, Policy, ScalableTarget, Widget
 from triton_rehearsal.rehearse.predictions import Prediction
-from triton_rehearsal.rehearse.rehearsal import Deployed
+from triton_rehearsal.rehearse.rehearsal import Deployed, with_answers
 from triton_rehearsal.rehearse.result import RehearsalResult
 
 ENDPOINT = "TritonFleet-g5-2xlarge-25-09"
@@ -148,6 +148,47 @@ def test_an_answer_that_differs_and_a_request_that_failed_are_repeated_at_the_en
     assert RIGHT.output in end
     assert end.endswith("Then rehearse again: fleet rehearse resnet50")
     assert "equal" not in shown(result(BUILT, predictions=(wrong,)))
+
+
+def test_builds_name_the_precision_and_what_was_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = "equal on 3 of your examples and 512 drawn rows, x between 0 and 255 (pixels)"
+    proven = replace(BUILT, precision="fp16", proof="equal", answers=answers)
+    others = [replace(proven, model=f"tenants_{number}") for number in range(5)]
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = list(result(proven, *others, predictions=(RIGHT,)).lines())
+
+    assert re.search(r"^  resnet50 +published +fp16 +equal +13\.1  3cad2c69296e68e5$", "\n".join(lines), re.M)
+    assert f"resnet50, tenants_0, tenants_1 and 3 more: {answers}." in " ".join(lines)
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_the_page_has_the_precision_and_the_answers_of_what_was_built() -> None:
+    proven = replace(BUILT, precision="fp16", proof="equal", answers="equal on 3 of your examples")
+    results = Results(results=(FAILED, proven))
+    assert with_answers({"target": ARTIFACT, "loads": 1}, results) == {
+        "target": ARTIFACT,
+        "loads": 1,
+        "precision": "fp16",
+        "proof": "equal",
+        "answers": "equal on 3 of your examples",
+    }
+    assert with_answers({"target": ""}, results) == {"target": ""}
+
+
+def test_a_model_that_only_loads_is_not_counted_as_one_that_matches() -> None:
+    loads = replace(BUILT, proof="loads", answers="loads; answered 1 generated example as its source does")
+    made_up = replace(RIGHT, example="ones", generated=True)
+    rehearsed = result(loads, predictions=(made_up, replace(RIGHT, model="other")))
+
+    assert list(rehearsed.lines())[-1] == (
+        "1 of 1 models built, 1 of 1 predictions match their reference, 1 of 1 generated example answered, "
+        "1 model only loads, in 83 s."
+    )
+    alone = shown(result(loads, predictions=(made_up,)))
+    assert "ones (generated)" in alone
+    assert "answered, 3e-06" in alone
+    assert "answered: within the tolerance, on an example that a tool made up." in alone
+    assert [word for word in ("equal", "match", "verified") if word in alone] == []
 
 
 @pytest.mark.parametrize(("problems", "exit_code"), [((), 0), ((PROBLEM,), 1)])

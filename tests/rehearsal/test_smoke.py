@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.triton_models.publishing_aws import EARLIER, file_name, record_of
@@ -44,6 +46,18 @@ def test_it_passes_if_every_answer_is_right(predictions: tuple[Prediction, ...],
     assert result.exit_code == exit_code
     assert result.as_dict()["passed"] == (exit_code == 0)
     assert ("no answer" in "\n".join(result.lines())) == (UNANSWERED in predictions)
+
+
+def test_the_last_line_says_what_the_answers_prove() -> None:
+    right = replace(_answer(0.0), precision="fp16")
+    alone, made_up = replace(right, difference=None), replace(right, generated=True)
+    result = SmokeResult(endpoint="Fleet", predictions=(right, made_up, alone))
+    _, _, first, *_, last = result.lines()
+    assert first.split()[:2] == ["double", "fp16"]
+    assert last == (
+        "1 of 1 predictions match their reference, 1 of 1 generated example answered, "
+        "1 prediction without a reference, at Fleet."
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ def test_with_a_repository_it_says_what_each_model_stands_for_now(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     made = artifact(tmp_path, name="reader", weights=bytes(3_000_000))
-    made = replace(made, build={"model": "reader", "gpu": "A10G", "release": "25.09"})
+    compared = {"examples": 2, "drawn": 512, "allowed": 0.1, "precision": "fp16"}
+    build = {"model": "reader", "gpu": "A10G", "release": "25.09", "compared": {"reader": compared}}
+    made = replace(made, build=build)
     monkeypatch.chdir(checkout)
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
@@ -56,7 +58,8 @@ def test_with_a_repository_it_says_what_each_model_stands_for_now(
     size = f"{made.size / 1e6:,.1f} MB"
     assert (
         "| model | what | built for | published now |\n|---|---|---|---|\n"
-        f"| `reader` | changed: `build.py` | A10G and Triton 26.05 | {size}, for A10G and Triton 25.09 |\n"
+        f"| `reader` | changed: `build.py` | A10G and Triton 26.05 | {size}, fp16, for A10G and Triton 25.09"
+        ", equal on 2 of your examples and 512 drawn rows |\n"
     ) in output.read_text()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from tests.triton_models.broken_models import (
     warmed_with_text,
 )
 from tests.triton_models.check_case import Spoil, run
+from tests.triton_models.correct_artifacts import write_resnet50
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
 from tests.triton_models.spoils import added, both, edited, having, moved, said, without, written
+from triton_models.artifact.pack.pack import pack
 from triton_models.artifact.pbtxt import plain, tensor, write_config
 from triton_models.check.check import check_path
 
@@ -169,3 +172,19 @@ def test_the_outcome_tells_accepted_from_refused(tmp_path: Path) -> None:
     assert list(outcome.lines())[-1] == f"{bad}: 1 problem"
     assert outcome.as_dict()["paths"][str(good)] == []
     assert run(good).exit_code == 0
+
+
+def test_an_accepted_model_has_the_precision_that_its_build_recorded(tmp_path: Path) -> None:
+    built, other = tmp_path / "built", write_plain(tmp_path / "resnet50")
+    write_resnet50(built)
+    (built / "build.json").write_text(json.dumps({"model": "resnet50", "precisions": ["fp16"]}))
+    packed = pack(built, output=tmp_path / "dist").path
+
+    outcome = run(built, packed, other)
+
+    assert list(outcome.lines()) == [
+        f"{built}: accepted, fp16",
+        f"{packed}: accepted, fp16",
+        f"{other}: accepted",
+    ]
+    assert outcome.as_dict()["precisions"] == {str(built): "fp16", str(packed): "fp16"}

@@ -64,6 +64,13 @@ def test_what_a_model_took_of_the_gpu_is_in_the_manifest(delivered):
     assert artifact.profile.host.values[LIKELY] > 10 * MIB
 
 
+def test_the_result_and_the_manifest_say_what_was_compared(delivered):
+    result = delivered.of["right-1"]
+    assert (result.proof, result.answers) == ("equal", "equal on 1 of your examples")
+    [artifact] = delivered.manifest.models["right-1"].artifacts.values()
+    assert (artifact.examples, artifact.evidence.words()) == (1, "equal on 1 of your examples")
+
+
 def test_an_answer_outside_tolerance_is_reported_with_the_step_and_the_numbers(delivered):
     result = delivered.of["wrong"]
     assert (result.status, result.step) == ("failed", "verify")

@@ -97,6 +97,16 @@ def test_a_profile_survives_writing_and_reading() -> None:
     assert again.models["bad"].artifacts[name].profile == PROFILE
 
 
+@pytest.mark.parametrize("examples", [None, 0, 3])
+def test_the_number_of_compared_examples_survives_and_is_absent_where_it_is_not_known(
+    examples: int | None,
+) -> None:
+    name = file_name("bad", "1")
+    text = _with(Manifest(), name, record=record_of(name, build={}, examples=examples)).to_json()
+    assert Manifest.from_json(text).models["bad"].artifacts[name].examples == examples
+    assert ('"examples"' in text) is (examples is not None)
+
+
 def test_the_document_has_the_documented_shape() -> None:
     assert json.loads(_manifest("minilm-1", "minilm-2").to_json()) == {
         "version": 2,
@@ -241,8 +251,12 @@ def _document() -> dict[str, Any]:
     """A manifest of two models, one of them with every field there is."""
     manifest = Manifest()
     target = ArtifactTarget.parse("sm86-trt10.13.3")
-    build = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9", "plans": {"m": {"hardware": "x"}}}
-    more = {"inputs": {"packages": "0"}, "request": "cd" * 32}
+    build: dict[str, Any] = {"gpu": "A10G", "release": "25.09", "tensorrt": "10.13.3.9"}
+    build["plans"] = {"m": {"hardware": "x"}}
+    span = {"between": [0, 255], "why": "pixels"}
+    compared = {"examples": 1, "drawn": 8, "allowed": 0.1, "precision": "fp16", "ranges": {"x": span}}
+    build |= {"model": "bad", "precisions": ["fp16"], "compared": {"bad": compared, "part": compared}}
+    more = {"inputs": {"packages": "0"}, "request": "cd" * 32, "examples": 3}
     full = {"build": build, "plans": ("10.13.3.9",), "profile": PROFILE, **more}
     for name, more in ((GOOD, {}), (OLDER, full), (BAD, full)):
         model = name.partition("-")[0]

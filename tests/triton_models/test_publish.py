@@ -233,6 +233,20 @@ def test_the_outcome_says_what_each_name_stands_for(resnet50: Artifact, reposito
     assert first.as_dict()["targets"] == {"resnet50": resnet50.name}
 
 
+def test_the_outcome_names_the_precision_of_what_a_build_made(
+    resnet50: Artifact, repository: str, s3: Any
+) -> None:
+    made = replace(resnet50, build={"model": "resnet50", "precisions": ["fp16"]})
+    first = publish([made], repository=repository, examples={"resnet50": 3})
+    assert list(first.lines()) == [f"resnet50 -> {repository}{made.name} (uploaded, fp16)"]
+
+    again = publish([made], repository=repository)  # by hand: what was verified is still known
+
+    record = consistent_manifest(repository, s3).models["resnet50"].artifacts[made.name]
+    assert (again.unchanged, record.examples) == (("resnet50",), 3)
+    assert record.evidence.words() == "equal on 3 of your examples"
+
+
 @pytest.fixture
 def many(resnet50: Artifact) -> list[Artifact]:
     """More artifacts than are asked for one by one: the same content under many names."""

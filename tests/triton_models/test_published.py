@@ -86,6 +86,9 @@ def test_the_command_reads_the_repository(environment, repository: str, s3: Any,
         "size": 1_500_000,
         "sha256": ("2" * 16).ljust(64, "0"),
         "portable": False,
+        "precision": "unknown",
+        "proof": "unknown",
+        "answers": "unknown; no verification is recorded",
         "build": FOR_A10G,
         "plans": [],
         "request": "",
@@ -93,6 +96,28 @@ def test_the_command_reads_the_repository(environment, repository: str, s3: Any,
         "by": "ann2",
         "run": next(each.run for each in manifest.models["minilm"].history if each.artifact == SECOND),
     }
+
+
+def test_each_artifact_has_its_precision_and_what_was_compared(
+    manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = {"examples": 0, "drawn": 512, "allowed": 0.1, "precision": "fp16"}
+    build = {"model": "minilm", "precisions": ["fp16"], "compared": {"minilm": compared}}
+    row, *_ = published(manifest, ["minilm"])
+    rows = [
+        replace(row, record=replace(row.record, build=build, examples=3)),
+        replace(row, record=replace(row.record, build={"model": "minilm"}, examples=0)),
+        row,
+    ]
+    artifacts = Artifacts(repository="s3://b/models/", artifacts=tuple(rows))
+    found = [(each["precision"], each["proof"]) for each in artifacts.as_dict()["artifacts"]]
+    assert found == [("fp16", "equal"), ("fp32", "loads"), ("unknown", "unknown")]
+    for width, first in ((300, "equal on 3 of your examples and 512 drawn rows"), (140, "equal")):
+        monkeypatch.setenv("COLUMNS", str(width))
+        head, line, other, _ = artifacts.lines()
+        assert (line[head.index("precision") :].split()[0], other.count("fp32")) == ("fp16", 1)
+        assert line[head.index("answers") :].startswith(f"{first} ")
+        assert other[head.index("answers") :].startswith("loads")
 
 
 def test_an_empty_repository_says_so(environment, repository: str) -> None:

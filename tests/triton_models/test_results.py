@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -128,3 +129,29 @@ def test_the_log_of_a_service_is_named_by_the_build_or_by_the_job_that_it_starte
 def test_the_log_of_any_name_is_a_file_in_the_folder_of_logs():
     for name in ("net", "net:plain", "../../etc/passwd", "..", "/"):
         assert log_file(Path("logs"), name).parent == Path("logs")
+
+
+def test_a_result_names_the_precision_and_what_was_compared(tmp_path):
+    answers = "equal on 3 of your examples and 512 drawn rows"
+    proven = replace(GOOD, precision="fp16", proof="equal", answers=answers)
+    assert proven.line() == f"good: published as good-0.tar.gz, fp16, {answers} (1.5 s)"
+    write(tmp_path, "one", proven)
+    (read,) = summed(tmp_path).results
+    assert read == proven
+
+
+def test_a_summary_names_the_models_that_only_load(tmp_path):
+    loads = [replace(GOOD, model=f"m{number}", proof="loads") for number in range(4)]
+    write(tmp_path, "one", replace(GOOD, proof="equal"), *loads, replace(BAD, proof="unknown"))
+    _, line, *_ = summed(tmp_path).lines()
+    assert line == "  not compared with a source, loads: m0, m1, m2 and 1 more"
+
+
+def test_a_result_of_another_version_is_read(tmp_path):
+    document = json.loads(Results(results=(GOOD,), by="ann", at=NOON).to_json())
+    (model,) = document["models"]
+    for name in ("precision", "proof", "answers"):  # as an older one wrote it
+        del model[name]
+    model["something new"] = 3
+    (tmp_path / "one.json").write_text(json.dumps(document))
+    assert summed(tmp_path).results == (GOOD,)

@@ -152,7 +152,8 @@ def _drawn(directory: Weights) -> list[Example]:
     unknown = config.HasField("sequence_batching") or not (config.input and config.output)
     if unknown or any(_type(each) not in NUMPY_TYPES for each in config.input):
         return []
-    return [Example(name="ones", inputs={each.name: _ones(each, config) for each in config.input})]
+    inputs = {each.name: _ones(each, config) for each in config.input}
+    return [Example(name="ones", inputs=inputs, generated=True)]
 
 
 def _ones(tensor: Any, config: ModelConfig) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.compared import COMPARED
+from triton_models.artifact.evidence import PRECISION, evidence_of, precision_of
 from triton_models.artifact.layout import (
     ANSWER,
     AUTO_COMPLETE,
@@ -33,6 +34,7 @@ from triton_models.artifact.pbtxt import (
     write_config,
 )
 from triton_models.artifact.plans import is_rehearsal
+from triton_models.artifact.precision import precision_by_files
 from triton_models.artifact.roots import refuse_foreign, replace_folder, staging_folder
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
@@ -68,10 +70,11 @@ class Built(JsonReady):
     roots: tuple[Path, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return each artifact root with the content of its build.json, as JSON-ready data."""
+        """Return each artifact root with its precision and its build.json, as JSON-ready data."""
+        records = [(root, json.loads((root / BUILD_FILE).read_text())) for root in self.roots]
         return {
             "built": [
-                {"path": str(root), **json.loads((root / BUILD_FILE).read_text())} for root in self.roots
+                {"path": str(root), "precision": precision_of(record), **record} for root, record in records
             ]
         }
 
@@ -107,8 +110,17 @@ def run(arguments: argparse.Namespace) -> Built:
             )
         except FleetError as error:
             problems.extend(error.problems)
+        else:
+            sys.stderr.write(f"{_said_of(roots[-1])}\n")
     raise_if_any(dict.fromkeys(problems))  # report an unknown GPU once, not per model
     return Built(roots=tuple(roots))
+
+
+def _said_of(root: Path) -> str:
+    """Return a model's precision, and what its build compared. Standard output has its path alone."""
+    evidence = evidence_of(json.loads((root / BUILD_FILE).read_text()))
+    answers = evidence.words() if evidence.compared else "not compared: `fleet verify` does that"
+    return f"{root.name}: {evidence.precision}, {answers}"
 
 
 def build(
@@ -251,11 +263,19 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
         **({"networks": dict(sorted(job.networks.items()))} if job.networks else {}),
         **({COMPARED: compared} if compared else {}),
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
+        **_precision_of_files(job),
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),
         **({CUSTOM_IMAGE_ADDS: added} if added else {}),
         **({AUTO_COMPLETE: True} if declaration.auto_complete else {}),
         **({TOLERANCE: allowed} if allowed is not None else {}),
     }
+
+
+def _precision_of_files(job: Job) -> dict[str, str]:
+    """Return the precision of files that no declaration describes, such as those of an adopted directory."""
+    described = job.compared or set(job.precisions) - {"tf32"}
+    found = "" if described else precision_by_files(job.root)
+    return {PRECISION: found} if found not in {"", "fp32"} else {}
 
 
 def configure_for_rehearsal(root: Path, *, cpu: bool = False) -> Iterator[tuple[str, str]]:

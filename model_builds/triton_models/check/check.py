@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from triton_models.artifact.evidence import precision_of
 from triton_models.artifact.layout import BUILD_FILE, Layout, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE
+from triton_models.artifact.precision import precision_by_files
 from triton_models.base.errors import FleetError, Problem, one_line
 from triton_models.check import (
     configuration,
@@ -62,10 +64,12 @@ class Checked:
     """The outcome of `fleet check`: each path with its problems.
 
     Attributes:
+        precisions: The precision of each path with a record of its build, or with ONNX files.
         fits: How many of them an instance holds; None if it was not asked.
     """
 
     problems: Mapping[str, tuple[Problem, ...]]
+    precisions: Mapping[str, str] = field(default_factory=dict)
     fits: Fits | None = None
 
     @property
@@ -80,6 +84,7 @@ class Checked:
             "paths": {
                 path: [problem.as_dict() for problem in found] for path, found in self.problems.items()
             },
+            "precisions": dict(self.precisions),
             **({"fits": self.fits.as_dict()} if self.fits else {}),
         }
 
@@ -89,7 +94,8 @@ class Checked:
             for problem in found:
                 yield from (str(problem), "")
             count = len(found)
-            said = f"{count} problem{'s' * (count != 1)}" if found else "accepted"
+            precision = f", {self.precisions[path]}" if path in self.precisions else ""
+            said = f"{count} problem{'s' * (count != 1)}" if found else f"accepted{precision}"
             yield f"{one_line(path)}: {said}"
         if self.fits is not None:
             yield from self.fits.lines()
@@ -111,32 +117,45 @@ def run(arguments: argparse.Namespace) -> Checked:
     )
     ours = replace(asked, endpoint=MULTI_MODEL_ENDPOINT, auto_complete=arguments.auto_complete)
     paths: list[Path] = arguments.paths
-    found = {str(path): tuple(_check_as_asked(path, asked, ours)) for path in paths}
+    found: dict[str, tuple[Problem, ...]] = {}
+    precisions: dict[str, str] = {}
+    for path in paths:
+        build, problems = _check_as_asked(path, asked, ours)
+        found[str(path)] = tuple(problems)
+        precision = precision_of(build) if build.get("model") else precision_by_files(path)
+        if precision:
+            precisions[str(path)] = precision
     if arguments.hot and arguments.fits is None:
         fix = "name the instance type, such as --fits ml.g5.xlarge"
         raise NO_ROOM.error(what="the instance type is missing", where="--hot", fix=fix)
     if arguments.fits is None or any(found.values()):
-        return Checked(problems=found)
+        return Checked(problems=found, precisions=precisions)
     about = instance_type(arguments.fits)
     profiles = {str(path): of_layout(read_layout(path)) for path in paths}
     backends = frozenset().union(*(each.backends for each in profiles.values()))
     room = room_of(about, backends=backends, where="--fits")
-    problems = {path: tuple(no_room(each, room, about)) for path, each in profiles.items()}
+    found = {path: tuple(no_room(each, room, about)) for path, each in profiles.items()}
     if arguments.hot:
-        problems["--hot"] = tuple(no_room_for_hot(arguments.hot, tuple(profiles.values()), room, about))
-    return Checked(problems=problems, fits=Fits(type=about, room=room, profiles=tuple(profiles.values())))
+        found["--hot"] = tuple(no_room_for_hot(arguments.hot, tuple(profiles.values()), room, about))
+    fits = Fits(type=about, room=room, profiles=tuple(profiles.values()))
+    return Checked(problems=found, precisions=precisions, fits=fits)
 
 
-def _check_as_asked(path: Path, asked: CheckTarget, ours: CheckTarget) -> list[Problem]:
-    if asked.endpoint is not None or not path.exists():
-        return check_path(path, target=asked)
-    if path.is_dir():
-        return check_path(path, target=ours if (path / BUILD_FILE).is_file() else asked)
+def _check_as_asked(
+    path: Path, asked: CheckTarget, ours: CheckTarget
+) -> tuple[Mapping[str, Any], list[Problem]]:
+    """Return the record of a path's build, and its problems."""
+    if not path.is_file():
+        is_built = (path / BUILD_FILE).is_file()
+        problems = check_path(path, target=ours if is_built and asked.endpoint is None else asked)
+        return read_layout(path).build() if is_built and not problems else {}, problems
     try:
         content = read_layout(path)
+        is_built = BUILD_FILE in content.texts
+        problems = check_layout(content, target=ours if is_built and asked.endpoint is None else asked)
+        return content.build(), problems
     except FleetError as error:
-        return list(error.problems)
-    return check_layout(content, target=ours if BUILD_FILE in content.texts else asked)
+        return {}, list(error.problems)
 
 
 def _problems(subject: Subject) -> list[Problem]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
+from triton_models.artifact.evidence import evidence_of
 from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.targets import ArtifactTarget, built_target
 from triton_models.base.checks import FROM_ARGUMENTS, Check
@@ -366,10 +367,16 @@ class _Run:
             requests={each.artifact.model: each.request for each in made if each.request},
             profiles={each.artifact.model: each.profile for each in made if each.profile},
             trials={each.artifact.model: each.trial for each in made if each.trial},
+            examples={
+                each.artifact.model: each.evidence.examples
+                for each in made
+                if each.evidence and each.evidence.loaded
+            },
         )
 
     def _published(self, made: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:
         unchanged = published is not None and made.artifact.model in published.unchanged
+        evidence = made.evidence or evidence_of(made.artifact.build)
         self._record.give(
             ModelResult(
                 model=made.name,
@@ -379,6 +386,9 @@ class _Run:
                 seconds=self._seconds[made.name],
                 artifact=made.artifact.name,
                 log=self._log(made.name),
+                precision=evidence.precision,
+                proof=evidence.status,
+                answers=evidence.words(),
             )
         )
         if self._delivery.output is None:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
@@ -17,6 +17,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.json_text import parsed
 from triton_models.base.outcome import JsonReady, printable
+from triton_models.base.suggest import some_of
 from triton_models.repository.manifest import in_json
 from triton_models.repository.places import NO_RESULTS, Place
 from triton_models.repository.s3 import publisher
@@ -42,6 +43,9 @@ class ModelResult(JsonReady):
         step: The step that failed; "wait" if the run did not reach the model; otherwise "publish".
         seconds: The time from reading its declaration to the packed artifact.
         log: The location of its log: a file or a CloudWatch Logs stream.
+        precision: The precision of the artifact, such as "fp16".
+        proof: "equal" if its answers were compared with its source's, otherwise "loads" or "unknown".
+        answers: What was compared, such as "equal on 3 of your examples and 512 drawn rows".
     """
 
     model: str
@@ -51,6 +55,9 @@ class ModelResult(JsonReady):
     seconds: float = 0.0
     artifact: str = ""
     log: str = ""
+    precision: str = ""
+    proof: str = ""
+    answers: str = ""
 
     @property
     def failed(self) -> bool:
@@ -68,7 +75,8 @@ class ModelResult(JsonReady):
     def line(self) -> str:
         """Return the result as a log line."""
         if not self.failed:
-            return f"{self.model}: {self.status} as {self.artifact} ({self.seconds:.1f} s)"
+            about = "".join(f", {each}" for each in (self.precision, self.answers) if each)
+            return f"{self.model}: {self.status} as {self.artifact}{about} ({self.seconds:.1f} s)"
         log = f"; log: {self.log}" if self.log else ""
         return f"{self.model}: failed in {self.step}: {self.reason}{log}"
 
@@ -84,11 +92,13 @@ class ModelResult(JsonReady):
     @classmethod
     def of(cls, document: dict[str, Any]) -> ModelResult:
         """Return the result from JSON-ready data; a KeyError, TypeError or ValueError if it is not one."""
-        known = {**document, "problems": tuple(Problem(**each) for each in document["problems"])}
-        result = cls(**known)
+        names = {each.name for each in fields(cls)}
+        known = {name: value for name, value in document.items() if name in names}  # a newer one has more
+        result = cls(**{**known, "problems": tuple(Problem(**each) for each in document["problems"])})
         if result.status not in get_args(Status):
             raise ValueError(f"unknown status {result.status!r}")
-        texts = (result.model, result.step, result.artifact, result.log)
+        about = (result.precision, result.proof, result.answers)
+        texts = (result.model, result.step, result.artifact, result.log, *about)
         if not all(isinstance(each, str) for each in texts) or not isinstance(result.seconds, int | float):
             raise TypeError(f"a value of another type in {document}")
         return result
@@ -140,10 +150,14 @@ class Results:
         return json.dumps(self.as_dict(), indent=1) + "\n"
 
     def lines(self) -> Iterator[str]:
-        """Yield the counts, then each failed model with its reason and its log."""
+        """Yield the counts, what was compared, then each failed model with its reason and its log."""
         total = len(self.results)
         counted = ", ".join(f"{count} {status}" for status, count in self.counts().items())
         yield f"{total} model{'s' * (total != 1)}: {counted}"
+        for proof in ("loads", "unknown"):
+            models = [result.model for result in self.results if result.proof == proof and not result.failed]
+            if models:
+                yield f"  not compared with a source, {proof}: {some_of(models)}"
         yield from (f"  {result.line()}" for result in self.failed)
 
     @classmethod

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from triton_models.artifact.evidence import Evidence, evidence_of
 from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.base.encoding import Parameters, encode
 from triton_models.base.errors import FleetError, Problem, raise_if_any
@@ -70,6 +71,7 @@ class Made:
         request: The request that warms the model up; None without one.
         profile: What it takes on this machine's GPU; None if that was not measured.
         trial: What its declaration gives a new version; None if that becomes current.
+        evidence: What its build and its verification show about its answers.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Made:
     request: bytes | None = None
     profile: Profile | None = None
     trial: Trial | None = None
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +139,7 @@ def _finished(
     report("check")
     check_built(built.root)
     profile: Profile | None = None
+    evidence: Evidence | None = None
     expected: list[Expected] = []
 
     def kept() -> Expected:
@@ -147,7 +151,7 @@ def _finished(
         from triton_models.deliver.verify.verify import compare
 
         report("verify")
-        compare(built.root, kept, server=process_server(), hurry=hurry)
+        evidence = compare(built.root, kept, server=process_server(), hurry=hurry).evidence
         examples = [example for each in expected for example, _ in each.answers]
         if not hurry:
             profile = measured_profile(built.root, examples, server=process_server(), cpu=order.cpu)
@@ -160,6 +164,7 @@ def _finished(
         request=built.request,
         profile=profile,
         trial=built.trial,
+        evidence=evidence or evidence_of(artifact.build),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from triton_models.artifact.evidence import Evidence
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.targets import ArtifactTarget, built_gpu
 from triton_models.base.errors import FleetError, Problem, raise_if_any
@@ -64,9 +65,16 @@ class Artifacts(JsonReady):
                 short=[digest_of_artifact(row.artifact) for row in rows],
             ),
             Column(title="state", cells=[row.state for row in rows]),
+            Column(title="precision", cells=[row.record.evidence.precision for row in rows], rank=1),
             Column(title="on", cells=[", ".join(map(str, row.targets)) for row in rows], rank=1),
             Column(title="MB", cells=[f"{row.record.size / 1e6:,.1f}" for row in rows], right=True, rank=2),
             Column(title="built for", cells=[built_for(row.record) for row in rows], rank=4),
+            Column(
+                title="answers",
+                cells=[_answers(row.record.evidence) for row in rows],
+                short=[row.record.evidence.status for row in rows],
+                rank=4,
+            ),
             Column(title="published", cells=published, short=[each[:_DAY] for each in published], rank=1),
             Column(title="by", cells=[row.change.by if row.change else "?" for row in rows], rank=3),
             Column(title="run", cells=[row.change.run if row.change else "?" for row in rows], rank=3),
@@ -134,6 +142,9 @@ class PublishedArtifact:
             "size": self.record.size,
             "sha256": self.record.sha256,
             "portable": self.record.portable,
+            "precision": self.record.evidence.precision,
+            "proof": self.record.evidence.status,
+            "answers": self.record.evidence.words(),
             "build": dict(self.record.build),
             "plans": list(self.record.plans),
             "request": self.record.request,
@@ -167,6 +178,10 @@ def built_for(record: ArtifactRecord) -> str:
         f"TensorRT {tensorrt}" if tensorrt else None,
     ]
     return ", ".join(str(part) for part in parts if part) or "not recorded"
+
+
+def _answers(evidence: Evidence) -> str:
+    return "unknown" if evidence.status == "unknown" else evidence.words()
 
 
 def _of(name: str, model: ModelRecord) -> Iterator[PublishedArtifact]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, NoReturn, TypeVar, get_args
 
+from triton_models.artifact.evidence import Evidence, evidence_of
 from triton_models.artifact.layout import MODEL_NAME
 from triton_models.artifact.profile import Profile, profile_document, read_profile
 from triton_models.artifact.targets import ANY, ArtifactTarget, content_targets
@@ -36,6 +37,8 @@ class ArtifactRecord:
         inputs: The inputs of its build by topic, such as "packages". Empty if not recorded.
         request: The SHA-256 of the request that warms the model up, stored next to it. Empty without one.
         profile: What it needs, estimated from its files or measured; None if not recorded.
+        examples: The examples of its author on which it answered as its source does, before it was published;
+            None if no verification is recorded.
     """
 
     size: int
@@ -46,6 +49,12 @@ class ArtifactRecord:
     inputs: Mapping[str, str] = field(default_factory=dict)
     request: str = ""
     profile: Profile | None = None
+    examples: int | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """What is recorded about its answers."""
+        return evidence_of(self.build, examples=self.examples)
 
     @property
     def targets(self) -> tuple[ArtifactTarget, ...]:
@@ -463,6 +472,7 @@ def model_document(model: ModelRecord) -> dict[str, Any]:
                 **({"inputs": dict(each.inputs)} if each.inputs else {}),
                 **({"request": each.request} if each.request else {}),
                 **({"profile": profile_document(each.profile)} if each.profile else {}),
+                **({} if each.examples is None else {"examples": each.examples}),
             }
             for name, each in model.artifacts.items()
         },
@@ -533,6 +543,9 @@ def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
     if not 0 <= size <= _MOST_BYTES:
         raise ValueError(f"the size of {name} is {shown(size)}")
     inputs = _get(document, "inputs", dict, default={})
+    examples = _get(document, "examples", int) if "examples" in document else None
+    if examples is not None and examples < 0:
+        raise ValueError(f"the examples of {name} are {shown(examples)}")
     record = ArtifactRecord(
         size=size,
         sha256=sha256,
@@ -542,6 +555,7 @@ def _artifact(model: str, name: str, document: Any) -> ArtifactRecord:
         inputs={topic: _is(each, "inputs", str) for topic, each in inputs.items()},
         request=request,
         profile=read_profile(model, document["profile"]) if "profile" in document else None,
+        examples=examples,
     )
     for target in record.targets:
         _target(str(target))

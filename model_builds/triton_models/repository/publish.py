@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,7 @@ class Published(JsonReady):
         targets: The current target model of each model, by name, or its candidate.
         unchanged: The models whose current target model has not changed.
         candidates: The models whose target model here is a candidate.
+        precisions: The precision of each artifact that has a record of its build, by model.
     """
 
     repository: str
@@ -72,6 +73,7 @@ class Published(JsonReady):
     targets: dict[str, str]
     unchanged: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
+    precisions: Mapping[str, str] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
         """Yield one line per model."""
@@ -79,7 +81,8 @@ class Published(JsonReady):
         for model, target in sorted(self.targets.items()):
             how = "uploaded" if target in uploaded else "already there"
             arrow = "has the candidate" if model in self.candidates else "->"
-            yield f"{model} {arrow} {self.repository}{target} ({how})"
+            about = f", {self.precisions[model]}" if model in self.precisions else ""
+            yield f"{model} {arrow} {self.repository}{target} ({how}{about})"
 
 
 def publish(
@@ -95,19 +98,21 @@ def publish(
     requests: Mapping[str, bytes] | None = None,
     profiles: Mapping[str, Profile] | None = None,
     trials: Mapping[str, Trial] | None = None,
+    examples: Mapping[str, int] | None = None,
 ) -> Published:
     """Upload artifacts, and make each its model's current one.
 
     Artifacts that are already present with the same content are not uploaded again. The manifest is written
     last, so a model's name never refers to a missing object.
 
-    Portable artifacts are for a repository that no endpoint on AWS serves. Of a model without inputs, a
-    request or a profile, those recorded for an artifact that is already present are kept. The artifacts
+    Portable artifacts are for a repository that no endpoint on AWS serves. `examples` are the numbers of
+    examples on which models answered as their sources do. Of a model without inputs, a request, a profile or
+    such a number, those recorded for an artifact that is already present are kept. The artifacts
     become current on the target, by default on all that they run on. With a trial of its model, a second
     version becomes the candidate instead, which gets a share of the requests of this project's clients.
     """
     wanted = tuple(artifacts)
-    inputs, requests, profiles = inputs or {}, requests or {}, profiles or {}
+    inputs, requests, profiles, examples = inputs or {}, requests or {}, profiles or {}, examples or {}
     digests = {model: hashlib.sha256(each).hexdigest() for model, each in requests.items()}
     with opened(repository, s3) as store:
         # Read before any upload, to detect a wrong bucket or missing credentials early.
@@ -121,6 +126,7 @@ def publish(
                     inputs=inputs.get(artifact.model, record.inputs),
                     request=digests.get(artifact.model, record.request),
                     profile=profiles.get(artifact.model, record.profile),
+                    examples=examples.get(artifact.model, record.examples),
                 ),
                 target=target,
             )
@@ -146,6 +152,7 @@ def publish(
         candidates=tuple(
             each.model for each in publications if trials and _is_tried(each, trials, before.manifest)
         ),
+        precisions={each.model: each.record.evidence.precision for each in publications if each.record.build},
     )
 
 

@@ -44,6 +44,8 @@ class Prediction:
     problems: tuple[Problem, ...] = ()  # why the endpoint did not answer
     no_reference: tuple[Problem, ...] = ()  # why the declared reference has no answer here
     no_request: tuple[Problem, ...] = ()  # why no request was sent
+    generated: bool = False  # a tool made the example up
+    precision: str = ""  # of the artifact, if known
 
     @property
     def passed(self) -> bool:
@@ -75,7 +77,13 @@ def predict(build: ModelDefinition, client: Client, *, on_gpu: bool = False) -> 
         try:
             yield _predict_one(build, client, example, allowed)
         except FleetError as error:
-            yield Prediction(model=build.name, artifact="", example=example.name, problems=error.problems)
+            yield Prediction(
+                model=build.name,
+                artifact="",
+                example=example.name,
+                generated=example.generated,
+                problems=error.problems,
+            )
             return
 
 
@@ -112,6 +120,7 @@ def _predict_one(build: ModelDefinition, client: Client, example: Example, allow
         difference=None if expected is None else largest_difference(output, expected),
         tolerance=allowed,
         no_reference=missing,
+        generated=example.generated,
     )
 
 

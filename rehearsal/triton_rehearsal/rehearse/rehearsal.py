@@ -35,6 +35,8 @@ from triton_rehearsal.triton.runtime import find_runtime
 
 Report = Callable[[str], None]
 
+_SHOWN_OF_A_RESULT = ("precision", "proof", "answers")
+
 C = TypeVar("C", Client, AsyncClient)
 
 _LOOK_S = 0.2
@@ -95,6 +97,13 @@ def _own_temporary_folder() -> Iterator[Path]:
                 os.environ["TMPDIR"] = before
 
 
+def with_answers(row: Mapping[str, Any], results: Results) -> dict[str, Any]:
+    """Return a model's row of the page, with its precision and answers if this rehearsal built it."""
+    built = {each.artifact: each for each in results.results if each.artifact}
+    result = built.get(row["target"])
+    return {**row, **({name: getattr(result, name) for name in _SHOWN_OF_A_RESULT} if result else {})}
+
+
 class Rehearsal(Closing):
     """A rehearsal with its processes and files; closing it removes all of them.
 
@@ -136,6 +145,7 @@ class Rehearsal(Closing):
             raise
         self._hosting: Hosting | None = None
         self._played: ScenarioResult | None = None
+        self._built = Results(results=())
 
     def deploy(self, report: Report) -> Deployed:
         """Bootstrap and deploy every stack with the CDK command line, and check that every resource exists.
@@ -201,7 +211,7 @@ class Rehearsal(Closing):
                 run(on_line=report)
             except FleetError as error:
                 failure = error
-        results = self._results()
+        self._built = results = self._results()
         if failure is not None and not results.failed:
             raise failure
         failed = {result.model for result in results.failed}
@@ -319,6 +329,7 @@ class Rehearsal(Closing):
         if self._hosting:
             self._hosting.flush_metrics()
         document = read_document(self.aws, self._hosting)
+        document["models"] = [with_answers(row, self._built) for row in document["models"]]
         if self._scenario is not None:
             played = self._played.as_dict() if self._played else {"passed": None}
             name, about = self._scenario.name, self._scenario.about

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.base.errors import Problem
+from triton_models.base.suggest import some_of
 from triton_models.base.tables import Column, output_width, table
 from triton_models.deliver.results import Results
 from triton_rehearsal.page.alarms import of_policy
@@ -75,6 +77,7 @@ class RehearsalResult:
     def _tables(self) -> Iterator[str]:
         width = output_width()
         yield from _section("Builds", _builds(self.results), width)
+        yield from _answers(self.results, width)
         yield from prediction_table(self.predictions, width)
         if not self.exit_code:
             if not self.of_named:
@@ -84,15 +87,10 @@ class RehearsalResult:
     def _summary(self) -> str:
         models = len(self.results.results)
         built = models - len(self.results.failed)
-        compared = [each for each in self.predictions if each.difference is not None or each.problems]
-        right = sum(each.passed for each in compared)
-        said = [f"{built} of {models} models built"]
-        if compared:
-            said.append(f"{right} of {len(compared)} predictions match their reference")
-        if unasked := sum(bool(each.no_request) for each in self.predictions):
-            said.append(f"{unasked} without a request")
-        if alone := len(self.predictions) - len(compared) - unasked:
-            said.append(f"{alone} prediction{'s' * (alone > 1)} without a reference")
+        loads = sum(not each.failed and each.proof == "loads" for each in self.results.results)
+        said = [f"{built} of {models} models built", *counted(self.predictions)]
+        if loads:
+            said.append(f"{loads} model{'s' * (loads > 1)} only load{'s' * (loads == 1)}")
         verdict = "FAILED: " if self.exit_code else ""
         return f"{verdict}{', '.join(said)}, in {self.seconds:.0f} s."
 
@@ -110,6 +108,8 @@ def _builds(results: Results) -> list[Column]:
         Column(
             title="result", cells=[f"failed in {each.step}" if each.failed else each.status for each in rows]
         ),
+        Column(title="precision", cells=[each.precision for each in rows]),
+        Column(title="answers", cells=[each.proof for each in rows]),
         Column(title="seconds", cells=[f"{each.seconds:.1f}" for each in rows], right=True),
         Column(
             title="artifact",
@@ -119,20 +119,56 @@ def _builds(results: Results) -> list[Column]:
     ]
 
 
+def _answers(results: Results, width: int) -> Iterator[str]:
+    """Yield what was compared, with the models of which this is true."""
+    models: dict[str, list[str]] = {}
+    for each in results.results:
+        if each.answers:
+            models.setdefault(each.answers, []).append(each.model)
+    for answers, names in models.items():
+        line = f"{some_of(names)}: {answers}."
+        yield from textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
+    if models:
+        yield ""
+
+
+def counted(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """Yield how many examples match their reference, were made up by a tool, or have no reference."""
+    generated = [each for each in predictions if each.generated]
+    own = [each for each in predictions if not each.generated]
+    compared = [each for each in own if each.difference is not None or each.problems]
+    if compared:
+        right = sum(each.passed for each in compared)
+        yield f"{right} of {len(compared)} predictions match their reference"
+    if generated:
+        right, of = sum(each.passed for each in generated), len(generated)
+        yield f"{right} of {of} generated example{'s' * (of > 1)} answered"
+    if unasked:
+        yield f"{unasked} without a request"
+    if alone := len(own) - len(compared):
+        yield f"{alone} prediction{'s' * (alone > 1)} without a reference"
+
+
 def _predictions(predictions: Sequence[Prediction]) -> list[Column]:
     firsts = [
         made.model if number == 0 or predictions[number - 1].model != made.model else ""
         for number, made in enumerate(predictions)
     ]
+    precisions = [made.precision if first else "" for made, first in zip(predictions, firsts, strict=True)]
     return [
         Column(title="model", cells=firsts),
-        Column(title="example", cells=[made.example for made in predictions]),
+        *([Column(title="precision", cells=precisions)] if any(precisions) else []),
+        Column(title="example", cells=[_example(made) for made in predictions]),
         Column(title="cold ms", cells=[_ms(made.cold_ms) for made in predictions], right=True),
         Column(title="warm ms", cells=[_ms(made.warm_ms) for made in predictions], right=True),
         _values("output", [made.output for made in predictions], rank=1),
         _values("reference", [made.reference for made in predictions], rank=2),
         Column(title="result", cells=[compared(made) for made in predictions]),
     ]
+
+
+def _example(made: Prediction) -> str:
+    return f"{made.example} (generated)" if made.generated else made.example
 
 
 def _values(title: str, cells: Sequence[str], *, rank: int) -> Column:
@@ -146,18 +182,18 @@ def _ms(milliseconds: float | None) -> str:
 
 
 def compared(made: Prediction) -> str:
-    """Return the result of a comparison in a few words."""
+    """Return the result of a comparison in a few words; a generated example proves too little for "equal"."""
     if made.problems:
         return "FAILED"
     if made.no_reference or made.no_request:
         return f"FAILED: no {'reference' if made.no_reference else 'request'}"
     if made.difference is None:
-        return "no reference"
+        return "loads"
     if made.difference == 0:
-        return "identical"
+        return "answered, identical" if made.generated else "identical"
     how = f", {made.difference:.0e}" if math.isfinite(made.difference) else ""
     if made.passed:
-        return f"equal{how}"
+        return f"{'answered' if made.generated else 'equal'}{how}"
     return f"WRONG{how} > {made.tolerance:.0e}" if how else "WRONG"
 
 
@@ -165,16 +201,22 @@ def prediction_table(predictions: Sequence[Prediction], width: int) -> Iterator[
     """Yield the table of predictions, and what its words mean; nothing without predictions."""
     if predictions:
         yield from _section("Predictions", _predictions(predictions), width)
-        if legend := _legend(predictions):
-            yield from (legend, "")
+        if legend := list(_legend(predictions)):
+            for line in legend:
+                yield from textwrap.wrap(line, width)
+            yield ""
 
 
-def _legend(predictions: Sequence[Prediction]) -> str:
-    """Return what "equal" means; "" if nothing is."""
-    tolerances = [made.tolerance for made in predictions if made.passed and made.difference]
-    if not tolerances:
-        return ""
-    return f"equal: no value is further than {max(tolerances):.0e} from the source framework's."
+def _legend(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """Yield what "equal", "answered" and "loads" mean where a row has them."""
+    right = [made for made in predictions if made.passed]
+    tolerances = [made.tolerance for made in right if made.difference and not made.generated]
+    if tolerances:
+        yield f"equal: no value is further than {max(tolerances):.0e} from the source framework's."
+    if any(made.difference is None for made in right):
+        yield "loads: the model answered, and there is no reference to compare with."
+    if any(made.generated and made.difference is not None for made in right):
+        yield "answered: within the tolerance, on an example that a tool made up. Replace it with a real one."
 
 
 def _inventory(inventory: Inventory, deployed: Deployed, width: int) -> Iterator[str]:

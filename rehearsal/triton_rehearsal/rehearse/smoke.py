@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from triton_models.repository.stored_manifest import read
 from triton_models.repository.tested import ArtifactsTested
 from triton_models.spec import ModelDefinition, forms_of, load_builds, model_names
 from triton_rehearsal.rehearse.predictions import Prediction, predict
-from triton_rehearsal.rehearse.result import prediction_reasons, prediction_table
+from triton_rehearsal.rehearse.result import counted, prediction_reasons, prediction_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,8 @@ class SmokeResult:
     def lines(self) -> Iterator[str]:
         """Yield the table of the answers, a summary, and the reasons of failures."""
         yield from prediction_table(self.predictions, output_width())
-        right = sum(each.passed for each in self.predictions)
         verdict = "FAILED: " if self.exit_code else ""
-        yield f"{verdict}{right} of {len(self.predictions)} answers of {self.endpoint} are right."
+        yield f"{verdict}{', '.join(counted(self.predictions)) or 'no examples'}, at {self.endpoint}."
         yield from prediction_reasons(self.predictions)
 
 
@@ -65,13 +64,21 @@ def run(arguments: argparse.Namespace) -> SmokeResult:
     predictions: list[Prediction] = []
     for build in builds:
         progress(f"asking {build.name}")
-        predictions += predict(build, client, on_gpu=True)
+        predictions += (
+            replace(each, precision=_precision(each, manifest))
+            for each in predict(build, client, on_gpu=True)
+        )
     result = SmokeResult(endpoint=endpoint, predictions=tuple(predictions))
     if arguments.tested is not None:
         with opened(store.url, store.s3) as store:
             manifest = read(store).manifest
         artifacts_of(result, manifest, repository=store.url, target=target).write(arguments.tested)
     return result
+
+
+def _precision(made: Prediction, manifest: Manifest) -> str:
+    record = manifest.record(model=made.model, artifact=made.artifact)
+    return record.evidence.precision if record else ""
 
 
 def artifacts_of(

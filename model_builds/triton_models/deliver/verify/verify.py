@@ -7,11 +7,12 @@ import contextlib
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from triton_models.artifact import roots as mark
+from triton_models.artifact.evidence import Evidence, evidence_of
 from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
 from triton_models.base.answers import NEVER
@@ -45,7 +46,8 @@ class Accuracy:
     """The accuracy of a built model that is within its tolerance.
 
     Attributes:
-        precision: Its precision, such as "fp32", or "fp16+fp32" for several plans.
+        examples: The requests that it answered.
+        evidence: What this and the build show about its answers.
         largest: The largest absolute difference of any component; None without a comparison.
         tolerance: The allowed difference; None without a comparison.
         output: The output with the largest difference.
@@ -54,24 +56,31 @@ class Accuracy:
     """
 
     model: str
-    precision: str
     examples: int
+    evidence: Evidence
     largest: float | None = None
     tolerance: float | None = None
     output: str | None = None
     environment_not_loaded: str = ""
 
+    @property
+    def precision(self) -> str:
+        """Its precision, such as "fp32", or "fp16+fp32" for several."""
+        return self.evidence.precision
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the accuracy as JSON-ready data."""
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "evidence"}
+        return {**own, **self.evidence.as_dict()}
+
     def line(self) -> str:
         """Return the result as a line."""
-        requests = f"{self.examples} example{'s' * (self.examples != 1)}"
-        compared = "; it loads, and was not compared"
+        compared = ""
         if self.largest is not None:
-            compared = f", largest difference {self.largest:.1e} in {self.output}, allowed {self.tolerance:g}"
-        elif self.examples:
-            compared = ", answers have the declared types and shapes; no reference to compare with"
+            compared = f"; largest difference {self.largest:.1e} in {self.output}, allowed {self.tolerance:g}"
         why = self.environment_not_loaded
         ran = f"; with this server's packages, its environment is not loaded: {why}" if why else ""
-        return f"{self.model}: {self.precision}, {requests}{compared}{ran}"
+        return f"{self.model}: {self.precision}, {self.evidence.words()}{compared}{ran}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +116,9 @@ class Verified:
         return {
             "verified": self.exit_code == 0,
             "paths": {
-                path: {"accuracy": asdict(each)}
+                path: {"status": each.evidence.status, "accuracy": each.as_dict()}
                 if isinstance(each, Accuracy)
-                else {"problems": [problem.as_dict() for problem in each]}
+                else {"status": _status(each), "problems": [problem.as_dict() for problem in each]}
                 for path, each in self.found.items()
             },
         }
@@ -123,7 +132,12 @@ class Verified:
             for problem in each:
                 yield from (str(problem), "")
             count = len(each)
-            yield f"{one_line(path)}: not verified, {count} problem{'s' * (count != 1)}"
+            yield f"{one_line(path)}: {_status(each)}, {count} problem{'s' * (count != 1)}"
+
+
+def _status(problems: Sequence[Problem]) -> Literal["differs", "failed"]:
+    """Return "differs" if a model gives other answers than its source, "failed" if it gives none."""
+    return "differs" if any(each.rule == OUTSIDE_TOLERANCE.id for each in problems) else "failed"
 
 
 def run(arguments: argparse.Namespace) -> Verified:
@@ -327,7 +341,7 @@ class _Comparison:
 def _verify(
     root: Path, record: Mapping[str, Any], expected: Expected, server: Server, *, hurry: bool
 ) -> Accuracy:
-    model = served_model(root, record)
+    model, examples = served_model(root, record), expected.answers
     expected = replace(expected, answers=[*expected.answers, *_full_batch(root / model, record, expected)])
     comparison = _Comparison(expected=expected, model=model, outputs=outputs(root, model))
     found: list[Problem] = []
@@ -346,12 +360,31 @@ def _verify(
     raise_if_any(found)
     return Accuracy(
         model=model,
-        precision=comparison.precision,
         examples=len(expected.answers),
+        evidence=_evidence(model, record, examples),
         largest=comparison.largest,
         tolerance=None if comparison.largest is None else expected.allowed,
         output=comparison.output,
         environment_not_loaded=not_loaded,
+    )
+
+
+def _evidence(
+    model: str,
+    record: Mapping[str, Any],
+    answers: Sequence[tuple[Example, Mapping[str, Array] | tuple[Problem, ...] | None]],
+) -> Evidence:
+    """Return what right answers show. Examples that a tool made up are counted apart."""
+    compared = [example for example, answer in answers if answer is not None]
+    own = sum(not example.generated for example in compared)
+    generated = sum(example.generated for example, _ in answers)
+    evidence = replace(evidence_of(record, examples=own), model=model)
+    left = len(answers) - generated - evidence.examples
+    return replace(
+        evidence,
+        answered=max(left, 0),
+        generated=generated,
+        generated_equal=bool(generated) and sum(each.generated for each in compared) == generated,
     )
 
 

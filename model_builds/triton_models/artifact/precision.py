@@ -1,0 +1,61 @@
+"""The precision that a model directory's files compute in, by the types of their weights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+from triton_models.base.protobuf import Message
+from triton_models.facts.tensorrt import Precision
+
+# Numbers of fields: of ModelProto, GraphProto and TensorProto in onnx.proto (onnx 1.23, read 2026-11-28).
+_GRAPH, _INITIALIZER, _DIMS, _DATA_TYPE = 7, 5, 1, 2
+_HIGH_BIT = 0x80
+# Those of TensorProto.DataType in which weights are; DOUBLE has no name in the products that serve it.
+_TYPES: dict[int, Precision] = {1: "fp32", 2: "int8", 3: "int8", 10: "fp16", 16: "bf16"}
+_TYPES |= {17: "fp8", 18: "fp8", 19: "fp8", 20: "fp8"}
+
+
+def precision_by_files(root: Path) -> str:
+    """Return the precisions of the ONNX files below a folder, such as "fp16"; "" if none has weights.
+
+    A file's precision is the type of most of its weights: a network in FP16 keeps some small ones in FP32.
+    """
+    found = {precision for path in sorted(root.glob("**/*.onnx")) if (precision := onnx_precision(path))}
+    return "+".join(sorted(found))
+
+
+def onnx_precision(path: Path) -> Precision | None:
+    """Return the type of most weights of an ONNX file; None if it has none, or is not one."""
+    counts: Counter[Precision] = Counter()
+    try:
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            for graph in Message.of(content).parts(_GRAPH):
+                for weight in graph.parts(_INITIALIZER):
+                    kind = weight.number(_DATA_TYPE)
+                    if kind in _TYPES:
+                        counts[_TYPES[kind]] += _elements(weight)
+    except (OSError, ValueError):
+        return None
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def _elements(weight: Message) -> int:
+    count = 1
+    for number, value, message, _ in weight.fields():
+        if number == _DIMS:
+            for size in [value] if message is None else _packed(bytes(message)):
+                count *= size
+    return count
+
+
+def _packed(content: bytes) -> Iterator[int]:
+    number = shift = 0
+    for byte in content:
+        number |= (byte & (_HIGH_BIT - 1)) << shift
+        shift += 7
+        if byte < _HIGH_BIT:
+            yield number
+            number = shift = 0
