@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,20 +16,22 @@ import numpy as np
 import pytest
 import treelite
 import xgboost
-from one_server import ask, serving, tensors_of
+from one_server import ENDPOINT, ask, serving, tensors_of
 from sklearn import ensemble
 
 from tests.reported import reported
 from triton_models.artifact.forest_head import ForestHead
-from triton_models.artifact.pbtxt import read_config
+from triton_models.artifact.pbtxt import read_config, write_config
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
-from triton_models.builds.export import forest_source
+from triton_models.builds.export import forest_comparison, forest_source
 from triton_models.builds.export.forest_source import Source
 from triton_models.builds.export.forests import forest_reference, write_forest
 from triton_models.check.check import check_path
 from triton_models.check.target import target
 from triton_models.spec import Forest, LocalWeights
+from triton_rehearsal.triton.contract import MultiModelContract
+from triton_rehearsal.triton.server import TritonServer
 
 RANDOM = np.random.default_rng(0)
 ROWS = RANDOM.normal(size=(300, 5)).astype(np.float32)
@@ -381,3 +385,350 @@ def test_no_kind_of_forest_is_built_for_a_gpu_whose_importer_refuses_it(
         declare(tmp_path, name, file)
         root = build(name, models=tmp_path, output=tmp_path / "out", release=release)
         assert check_path(root, target=target(release=release, gpu="A10G")) == []
+
+
+def build_forest(models: Path, trained: Any, options: str = "", name: str = "net") -> Path:
+    """Build a forest that a function returns."""
+    file = models / f"{name}.pkl"
+    file.write_bytes(pickle.dumps(trained))
+    declare(models, name, file, options)
+    return build(name, models=models, output=models / "out")
+
+
+def build_file(models: Path, trained: Any, options: str = "", name: str = "net", end: str = "json") -> Path:
+    """Build a forest from its file."""
+    file = models / f"{name}.{end}"
+    trained.save_model(file)
+    declare(models, name, file, options)
+    return build(name, models=models, output=models / "out")
+
+
+def answers(root: Path, rows: Any, *, features: int = 5) -> Any:
+    """What the backend answers: its probabilities of two classes as those of the second."""
+    model = treelite.Model.deserialize(next(root.glob("*/1/checkpoint.tl")))
+    scores = treelite.gtil.predict(model, np.asarray(rows, np.float32)).reshape(len(rows), -1)
+    return scores[:, -1]
+
+
+WITH_GAPS = np.where(RANDOM.random(ROWS.shape) < 0.2, np.nan, ROWS).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ensemble.RandomForestClassifier(9, random_state=0).fit(WITH_GAPS, BINARY),
+        lambda: ensemble.RandomForestRegressor(9, random_state=0).fit(WITH_GAPS, VALUE),
+        lambda: ensemble.ExtraTreesClassifier(9, random_state=0).fit(WITH_GAPS, BINARY),
+        lambda: ensemble.ExtraTreesRegressor(9, random_state=0).fit(WITH_GAPS, VALUE),
+        lambda: ensemble.RandomForestClassifier(9, random_state=0).fit(ROWS, BINARY),
+    ],
+    ids=["forest", "regression", "extra", "extra regression", "trained without gaps"],
+)
+def test_a_forest_of_scikit_learn_keeps_the_directions_of_its_missing_values(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
+    trained = make()
+    expected = probable(trained, WITH_GAPS) if hasattr(trained, "classes_") else predicted(trained, WITH_GAPS)
+    found = answers(build_forest(tmp_path, trained), WITH_GAPS)
+    np.testing.assert_allclose(found, expected[:, -1], atol=1e-5)
+
+
+def stopped_early(**given: Any) -> Any:
+    options = {"n_estimators": 60, "early_stopping_rounds": 4, "n_jobs": 1, **given}
+    kind = xgboost.XGBRegressor if "objective" in given else xgboost.XGBClassifier
+    noise = RANDOM.integers(0, 2, len(ROWS))
+    halves = ROWS[:150], noise[:150], ROWS[150:], noise[150:]
+    trained = kind(**options).fit(*halves[:2], eval_set=[halves[2:]], verbose=False)
+    assert trained.best_iteration + 1 < trained.get_booster().num_boosted_rounds()
+    return trained
+
+
+def without_interface(trained: Any, folder: Path) -> Any:
+    """Return the Booster of a classifier, whose file does not tell who called it."""
+    trained.get_booster().save_model(folder / "booster.ubj")
+    return xgboost.Booster(model_file=folder / "booster.ubj")
+
+
+@pytest.mark.parametrize("end", ["json", "ubj"])
+@pytest.mark.parametrize("given", [{}, {"num_parallel_tree": 3}, {"objective": "reg:squarederror"}], ids=str)
+def test_a_file_of_a_classifier_that_was_stopped_early_answers_as_the_classifier(
+    end: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    trained = stopped_early(**given)
+    expected = trained.predict(ROWS) if given.get("objective") else trained.predict_proba(ROWS)[:, 1]
+    found = answers(build_file(tmp_path, trained, end=end), ROWS)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    file = tmp_path / f"net.{end}"
+    reference = forest_reference(LocalWeights(path=str(file)))({"input__0": ROWS})["output__0"]
+    np.testing.assert_allclose(reference[:, -1], expected, atol=1e-6)
+    every = trained.predict(ROWS, iteration_range=(0, trained.get_booster().num_boosted_rounds()))
+    found = answers(build_file(tmp_path, trained, 'iterations="all"', name="all", end=end), ROWS)
+    assert given.get("objective") is None or np.abs(found - every).max() < 1e-5
+
+
+@pytest.mark.parametrize("options", ["", OF_ESTIMATOR], ids=["file", "estimator"])
+def test_a_booster_that_was_stopped_early_has_to_say_which_iterations_answer(
+    options: str, tmp_path: Path
+) -> None:
+    booster = without_interface(stopped_early(), tmp_path)
+    make = build_forest if options else build_file
+    with pytest.raises(FleetError) as error:
+        make(tmp_path, booster, name="which")
+    (problem,) = error.value.problems
+    assert problem.rule == "forest-iterations"
+    assert 'iterations="best"' in problem.fix
+    rounds = booster.num_boosted_rounds()
+    for iterations, used in (("best", booster.best_iteration + 1), ("all", rounds)):
+        expected = booster.predict(xgboost.DMatrix(ROWS), iteration_range=(0, used))
+        found = answers(make(tmp_path, booster, f'iterations="{iterations}"', name=iterations), ROWS)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_lightgbm_that_was_stopped_early_answers_with_its_best_iteration_unless_all_shall(
+    tmp_path: Path,
+) -> None:
+    own, other = (lightgbm.Dataset(ROWS[half], BINARY[half]) for half in (slice(150), slice(150, None)))
+    booster = lightgbm.train(
+        {"objective": "binary", "verbose": -1, "num_threads": 1, "learning_rate": 0.9},
+        own,
+        60,
+        valid_sets=[other],
+        callbacks=[lightgbm.early_stopping(4, verbose=False)],
+        keep_training_booster=True,
+    )
+    assert booster.best_iteration < booster.num_trees()
+    weights = {"": booster.predict(ROWS), 'iterations="all"': booster.predict(ROWS, num_iteration=-1)}
+    assert np.abs(weights[""] - weights['iterations="all"']).max() > 1e-3
+    for options, expected in weights.items():
+        model = Source(name="net", estimator=lambda: booster, iterations="all" if options else None).forest()
+        found = treelite.gtil.predict(model, ROWS).ravel()
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_forest_without_a_best_iteration_cannot_answer_with_it(trained: Any, tmp_path: Path) -> None:
+    file = trained["xgboost-json-binary"][1]
+    assert "does not say" in refused(tmp_path, "net", file, 'iterations="best"').what
+
+
+ZEROS = np.where(RANDOM.random(ROWS.shape) < 0.3, 0, ROWS).astype(np.float32)
+UNLIKE: dict[str, tuple[Callable[[], Any], str]] = {
+    "zeros as missing": (
+        lambda: lightgbm.train(
+            {"objective": "binary", "zero_as_missing": True, "verbose": -1},
+            lightgbm.Dataset(ZEROS, BINARY),
+            5,
+        ),
+        "zero_as_missing",
+    ),
+    "linear leaves": (lambda: of_lightgbm("regression", VALUE, linear_tree=True), "linear_tree"),
+    "a value as missing": (
+        lambda: xgboost.XGBClassifier(n_estimators=3, missing=-999, n_jobs=1).fit(ROWS, BINARY),
+        "-999",
+    ),
+    "no trees": (lambda: of_xgboost("binary:logistic", BINARY, booster="gblinear"), "gblinear"),
+    "an unknown objective": (lambda: of_xgboost("reg:absoluteerror", VALUE), "'reg:absoluteerror'"),
+    "an unknown objective with options": (
+        lambda: of_xgboost("reg:quantileerror", VALUE, quantile_alpha=0.3),
+        "'reg:quantileerror'",
+    ),
+    "no forest": (
+        lambda: ensemble.AdaBoostClassifier(n_estimators=2).fit(ROWS, BINARY),
+        "no AdaBoostClassifier",
+    ),
+    "a start that is a model": (
+        lambda: ensemble.GradientBoostingRegressor(
+            n_estimators=2, init=ensemble.RandomForestRegressor(2)
+        ).fit(ROWS, VALUE),
+        "init",
+    ),
+    "one class": (lambda: ensemble.RandomForestClassifier(3).fit(ROWS, np.ones(len(ROWS), int)), "one class"),
+}
+
+
+@pytest.mark.parametrize(("make", "said"), UNLIKE.values(), ids=UNLIKE)
+def test_a_forest_that_treelite_would_answer_otherwise_is_refused_with_the_reason(
+    make: Callable[[], Any], said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(FleetError) as error:
+        build_forest(tmp_path, make())
+    (problem,) = error.value.problems
+    assert (problem.rule, said in problem.what) == ("forest-kind", True), problem.what
+    assert "project/src" not in problem.what + capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("objective", "given"), [("reg:absoluteerror", {}), ("reg:quantileerror", {"quantile_alpha": 0.3})]
+)
+def test_the_fix_for_an_unknown_objective_serves_the_same_answers(
+    objective: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    booster = of_xgboost(objective, VALUE, **given)
+    expected = booster.predict(xgboost.DMatrix(ROWS))
+    booster.set_param({"objective": "reg:squarederror"})
+    np.testing.assert_allclose(answers(build_file(tmp_path, booster), ROWS), expected, atol=1e-5)
+
+
+def test_the_fix_for_a_value_as_missing_is_accepted(tmp_path: Path) -> None:
+    rows = np.where(np.isnan(WITH_GAPS), -999, WITH_GAPS)
+    trained = xgboost.XGBClassifier(n_estimators=3, missing=-999, n_jobs=1).fit(rows, BINARY)
+    expected = trained.predict_proba(rows)[:, 1]
+    trained.set_params(missing=float("nan"))
+    found = answers(build_forest(tmp_path, trained), WITH_GAPS)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_zeros_that_go_where_missing_ones_go_are_served(tmp_path: Path) -> None:
+    positive = np.abs(ROWS) + 1
+    options = {"objective": "binary", "zero_as_missing": True, "verbose": -1, "min_data_in_leaf": 5}
+    booster = lightgbm.train(options, lightgbm.Dataset(positive, BINARY), 5)
+    text = booster.model_to_string()
+    # Every split sends what is missing to the left, where a zero goes too.
+    left = re.sub(r"decision_type=.*", lambda line: line[0].replace("4", "6").replace("10", "6"), text)
+    trained = lightgbm.Booster(model_str=re.sub(r"^tree_sizes=.*\n", "", left, flags=re.MULTILINE))
+    root = build_forest(tmp_path, trained)
+    zeros = np.where(RANDOM.random(positive.shape) < 0.3, 0, positive)
+    np.testing.assert_allclose(answers(root, zeros), trained.predict(zeros), atol=1e-5)
+
+
+SCORED: dict[str, Callable[[], Any]] = {
+    "softmax": lambda: xgboost.XGBClassifier(n_estimators=3, objective="multi:softmax", n_jobs=1).fit(
+        ROWS, CLASS
+    ),
+    "hinge": lambda: xgboost.XGBClassifier(n_estimators=3, objective="binary:hinge", n_jobs=1).fit(
+        ROWS, BINARY
+    ),
+    "margin": lambda: xgboost.XGBClassifier(n_estimators=3, objective="binary:logitraw", n_jobs=1).fit(
+        ROWS, BINARY
+    ),
+    "exponential": lambda: ensemble.GradientBoostingClassifier(n_estimators=3, loss="exponential").fit(
+        ROWS, BINARY
+    ),
+    "poisson": lambda: ensemble.HistGradientBoostingRegressor(max_iter=3, loss="poisson").fit(
+        ROWS, np.exp(VALUE)
+    ),
+    "gamma": lambda: ensemble.HistGradientBoostingRegressor(max_iter=3, loss="gamma").fit(
+        ROWS, np.exp(VALUE)
+    ),
+}
+
+
+@pytest.mark.parametrize("make", SCORED.values(), ids=SCORED)
+def test_an_estimators_own_answers_are_the_reference_of_its_objective(
+    make: Callable[[], Any], tmp_path: Path
+) -> None:
+    trained = make()
+    expected = (trained.predict_proba if hasattr(trained, "classes_") else trained.predict)(ROWS)
+    root = build_forest(tmp_path, trained)
+    np.testing.assert_allclose(answers(root, ROWS), columns(expected)[:, -1], atol=1e-5)
+    reference = forest_reference(estimator=lambda: trained)({"input__0": ROWS})["output__0"]
+    (_, _, dims) = tensors_of(root / "net")[1]
+    assert reference.shape == (len(ROWS), *dims)
+
+
+def test_multi_softmax_has_probabilities_and_classes_as_references(tmp_path: Path) -> None:
+    booster = of_xgboost("multi:softmax", CLASS, num_class=3)
+    booster.save_model(tmp_path / "forest.ubj")
+    weights = LocalWeights(path=str(tmp_path / "forest.ubj"))
+    scores = forest_reference(weights)({"input__0": ROWS})["output__0"]
+    np.testing.assert_allclose(scores.sum(axis=1), 1, atol=1e-6)
+    classes = forest_reference(weights, answer="class")({"input__0": ROWS})["output__0"]
+    np.testing.assert_array_equal(classes[:, 0], booster.predict(xgboost.DMatrix(ROWS)))
+    np.testing.assert_array_equal(scores.argmax(axis=1), classes[:, 0])
+
+
+def test_a_build_records_how_many_rows_it_compared(tmp_path: Path) -> None:
+    root = build_forest(tmp_path, ensemble.RandomForestClassifier(5, random_state=0).fit(ROWS, CLASS))
+    record = json.loads((root / "build.json").read_text())
+    compared = {"examples": 0, "drawn": 512, "allowed": 1e-5, "precision": "fp32"}
+    assert record["compared"] == {"net": compared}
+
+
+def test_a_forest_whose_framework_is_not_installed_is_built_with_a_note_and_not_compared(
+    trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(forest_comparison, "missing", list)
+    declare(tmp_path, "net", trained["xgboost-json-binary"][1])
+    root = build("net", models=tmp_path, output=tmp_path / "out")
+    assert "compared" not in json.loads((root / "build.json").read_text())
+    assert "xgboost is not installed here" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("default_left", lambda values: 1 - values),
+        ("threshold", lambda values: np.nextafter(values, np.float32(np.inf))),
+        ("leaf_value", lambda values: values * np.float32(1.001)),
+    ],
+)
+def test_a_checkpoint_that_differs_in_one_way_fails_its_build_with_the_row(
+    field: str, change: Callable[[Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    booster = of_xgboost("reg:squarederror", VALUE)
+    read = forest_source.load
+
+    def spoilt(path: Path, kind: str) -> treelite.Model:
+        model = read(path, kind)
+        tree = model.get_tree_accessor(0)
+        tree.set_field(field, change(tree.get_field(field)).astype(tree.get_field(field).dtype))
+        return model
+
+    monkeypatch.setattr(forest_source, "load", spoilt)
+    with pytest.raises(FleetError) as error:
+        build_file(tmp_path, booster)
+    (problem,) = error.value.problems
+    assert problem.rule == "forest-answers"
+    assert "to the row [" in problem.what
+
+
+def test_many_trees_are_compared_on_fewer_rows() -> None:
+    counts = []
+    for trees in (5, 4000):
+        data = xgboost.DMatrix(ROWS[:50], VALUE[:50])
+        booster = xgboost.train({"max_depth": 1, "nthread": 1}, data, trees)
+        model = treelite.frontend.from_xgboost(booster)
+        counts.append(len(forest_comparison.draw_rows(model, 5, gaps=True)))
+    assert counts == [512, 256]
+
+
+def test_rows_are_drawn_next_to_thresholds_with_zeros_large_and_missing_values() -> None:
+    booster = of_xgboost("reg:squarederror", VALUE)
+    model = treelite.frontend.from_xgboost(booster)
+    rows = forest_comparison.draw_rows(model, 5, gaps=True)
+    np.testing.assert_array_equal(rows, forest_comparison.draw_rows(model, 5, gaps=True))
+    tree = model.get_tree_accessor(0)
+    first, threshold = tree.get_field("split_index")[0], tree.get_field("threshold")[0]
+    column = rows[:, first]
+    for value in (threshold, np.nextafter(threshold, np.float32(9)), np.nextafter(threshold, -np.float32(9))):
+        assert value in column
+    for value in (0, 1e6, -1e6, 1e9, -1e9):
+        assert value in column
+    assert np.isnan(column).any()
+    assert not np.isnan(forest_comparison.draw_rows(model, 5, gaps=False)).any()
+
+
+MISFITS = [
+    ("xgboost-json-binary", "input", "4", "a row of the forest has 5 features"),
+    ("xgboost-ubj-classes", "output", "1", "the forest answers with 3 numbers per row"),
+    ("xgboost-regression", "output", "2", "the forest answers with 1 number per row"),
+]
+
+
+def test_a_server_refuses_sizes_that_are_not_the_forests(trained: Any, tmp_path: Path) -> None:
+    roots = {}
+    for name, side, size, said in MISFITS:
+        declare(tmp_path, name, trained[name][1])
+        root = build(name, models=tmp_path, output=tmp_path / "out")
+        path = root / name / "config.pbtxt"
+        config = read_config(path)
+        (tensor,) = getattr(config, side)
+        tensor.dims[:] = [int(size)]
+        tensor.ClearField("reshape")
+        write_config(config, path)
+        assert "fil-tensor" in [problem.rule for problem in check_path(root, target=target())]
+        roots[root] = said
+    with TritonServer(ENDPOINT, tmp_path / "server") as server, MultiModelContract(server.socket) as contract:
+        for root, said in roots.items():
+            answer = contract.load(model_id=root.name, target_model=root.name, folder=str(root))
+            assert not answer.ok
+            assert said in answer.text + server.log_tail()

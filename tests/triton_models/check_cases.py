@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.triton_models import broken_models
 from tests.triton_models.check_case import Correct, Server, Spoil, case
@@ -93,6 +94,10 @@ def cut_short(archive: Path) -> None:
 
 def ensembles_in_a_circle(root: Path) -> None:
     write_ensemble_around("search", root / "minilm")
+
+
+def without_probabilities(config: Any) -> None:
+    config.parameters["predict_proba"].string_value = "false"
 
 
 def calling(model: str) -> Spoil:
@@ -187,7 +192,14 @@ FORESTS = (
     case("fil-parameter", FOREST, said("forest", "xgboost_json", "xgboost_text")),
     case("fil-parameter", FOREST, said("forest", '"true"', '"True"'), times=2),
     case("fil-parameter", FOREST, said("forest", "output_class", "is_classifier"), release="25.04"),
+    case("fil-parameter", FOREST, said("forest", '"0.5"', '"half"')),
+    case("fil-parameter", FOREST, written("forest/1/xgboost.json", b"tree\nversion=v4\n")),
+    case("fil-parameter", FOREST, written("forest/1/xgboost.json", b"{L\0\0\0\0\0\0\0\x07learner{")),
     case("fil-tensor", FOREST, said("forest", "input__0", "FEATURES")),
+    case("fil-tensor", CHECKPOINT, said("forest", "dims: [ 5 ]", "dims: [ 4 ]")),
+    case("fil-tensor", CHECKPOINT, said("forest", "dims: [ 5 ]", "dims: [ -1 ]")),
+    case("fil-tensor", CHECKPOINT, said("forest", "dims: [ 3 ]", "dims: [ 1 ]")),
+    case("fil-tensor", CHECKPOINT, edited("forest", without_probabilities)),
     case(
         "fil-xgboost",
         FOREST,
@@ -198,6 +210,7 @@ FORESTS = (
         FOREST.on(release="24.09"),
         said("forest", "xgboost_json", "xgboost_ubj"),
         moved("forest/1/xgboost.json", "forest/1/xgboost.ubj"),
+        written("forest/1/xgboost.ubj", b"{L\0\0\0\0\0\0\0\x07learner{"),
         release="24.05",
     ),
     case("fil-checkpoint", CHECKPOINT, written(CHECKPOINT_FILE, checkpoint_file()[:60])),

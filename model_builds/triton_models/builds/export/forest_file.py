@@ -55,7 +55,7 @@ def describe_forest(weights: Weights, *, name: str) -> ForestFile:
             options["iterations"] = "ITERATIONS"
             remarks = [
                 "",
-                f"# {error.problems[0].what.rpartition(': ')[2]}. Write",
+                f"# The forest has{error.problems[0].what.rpartition(': it has')[2]}. Write",
                 '# "best" if these answer, as in XGBClassifier, or "all", as in Booster.predict().',
                 "ITERATIONS = None",
             ]

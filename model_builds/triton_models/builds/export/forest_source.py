@@ -170,7 +170,7 @@ class Source:
         import treelite
 
         framework = _framework(trained)
-        if framework == "treelite":
+        if isinstance(trained, treelite.Model):
             return trained
         if framework == "xgboost":
             self._check_missing(getattr(trained, "missing", None))
@@ -385,10 +385,12 @@ def with_missing_values(model: treelite.Model, trained: Any) -> treelite.Model:
 
 def _with_links(model: treelite.Model, trained: Any) -> treelite.Model:
     """Return a boosted forest of scikit-learn with the function of its loss, which Treelite does not read."""
+    import numpy as np
+
     kind, loss = type(trained).__name__, getattr(trained, "loss", None)
     header = model.get_header_accessor()
     if kind == "GradientBoostingClassifier" and loss == "exponential":
-        header.set_field("sigmoid_alpha", 2.0)
+        header.set_field("sigmoid_alpha", np.array([2], np.float32))
     elif kind == "HistGradientBoostingRegressor" and loss in {"poisson", "gamma"}:
         header.set_field("postprocessor", "exponential")
     return model

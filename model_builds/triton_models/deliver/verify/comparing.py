@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from triton_models.artifact.pbtxt import CONFIG_FILE, read_config, schema
+from triton_models.artifact.pbtxt import CONFIG_FILE, as_json, read_config, schema
 from triton_models.base.answers import NEVER, gaps_of
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import Parameters, Tensors
 from triton_models.base.errors import FleetError
+from triton_models.check.backend_rules.fil import answer_dims
 from triton_models.declare.declaration import Example
 
 if TYPE_CHECKING:
@@ -135,9 +136,11 @@ def outputs(root: Path, model: str) -> list[Output]:
     batch = (-1,) if config.max_batch_size > 0 else ()
     names = schema().DataType
     types = [names.Name(each.data_type).removeprefix("TYPE_") for each in config.output]
+    is_forest = config.backend == "fil"
+    shapes = [answer_dims(each) if is_forest else each["dims"] for each in as_json(config)["output"]]
     return [
-        Output(name=each.name, data_type=data_type, sizes=(*batch, *each.dims))
-        for each, data_type in zip(config.output, types, strict=True)
+        Output(name=each.name, data_type=data_type, sizes=(*batch, *map(int, dims)))
+        for each, data_type, dims in zip(config.output, types, shapes, strict=True)
     ]
 
 

@@ -1,0 +1,227 @@
+"""The rules of the FIL backend, with its own words and sizes from its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from triton_models.check.backend_rules.fil import (
+    answer_dims,
+    check_format,
+    check_options,
+    check_sizes,
+    check_tensors,
+    read_options,
+)
+
+OLD, NEW = "25.06", "25.09"
+CLASSIFIER = {"predict_proba": "true", "is_classifier": "true", "output_class": "true", "threshold": "0.5"}
+CLASSES = {**CLASSIFIER, "predict_proba": "false"}
+VALUES = {"is_classifier": "false", "output_class": "false"}
+
+
+def config(
+    parameters: Mapping[str, str],
+    *,
+    inputs: list[int] | None = None,
+    outputs: list[int] | None = None,
+    reshape: list[int] | None = None,
+    max_batch_size: int = 8,
+    also: Mapping[str, list[int]] | None = None,
+) -> dict[str, Any]:
+    """A configuration as Triton passes it to Python models, with sizes as texts."""
+    sizes = {"output__0": outputs or [1], **(also or {})}
+    output = [
+        {"name": name, "data_type": "TYPE_FP32", "dims": [str(size) for size in dims]}
+        for name, dims in sizes.items()
+    ]
+    if reshape is not None:
+        output[0]["reshape"] = {"shape": [str(size) for size in reshape]}
+    return {
+        "max_batch_size": max_batch_size,
+        "input": [{"name": "input__0", "data_type": "TYPE_FP32", "dims": [str(s) for s in inputs or [5]]}],
+        "output": output,
+        "parameters": {name: {"string_value": value} for name, value in parameters.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    ("release", "parameters", "message"),
+    [
+        (NEW, {"model_type": "json", **VALUES}, "json not recognized as a valid serialization format."),
+        (
+            NEW,
+            {**VALUES, "predict_proba": "True"},
+            "Expected 'true' or 'false' for parameter 'predict_proba', got: 'True'",
+        ),
+        (
+            NEW,
+            {**VALUES, "use_experimental_optimizations": "1"},
+            "Expected 'true' or 'false' for parameter 'use_experimental_optimizations', got: '1'",
+        ),
+        (NEW, {}, "Required parameter is_classifier not found in config"),
+        (OLD, {}, "Required parameter output_class not found in config"),
+        (
+            OLD,
+            {"is_classifier": "true", "threshold": "1"},
+            "Required parameter output_class not found in config",
+        ),
+        (NEW, {"output_class": "yes"}, "Required parameter is_classifier not found in config"),
+        (OLD, {"output_class": "yes"}, "Expected 'true' or 'false' for parameter 'output_class', got: 'yes'"),
+        (NEW, {"is_classifier": "true"}, "Required parameter threshold not found in config"),
+        (NEW, {"is_classifier": "true", "threshold": "nan"}, "Bad input for parameter threshold"),
+        (NEW, {"is_classifier": "true", "threshold": "1e"}, "Bad input for parameter threshold"),
+        (NEW, {**VALUES, "layout": "sparse"}, "Unknown FIL layout name: sparse"),
+        ("26.06", {**VALUES, "layout": "sparse"}, "Unknown nvForest layout name: sparse"),
+        (OLD, {**VALUES, "algo": "AUTO"}, "Unknown FIL algorithm name: AUTO"),
+        (OLD, {**VALUES, "storage_type": "dense"}, "Unknown FIL storage type name: dense"),
+    ],
+)
+def test_a_release_refuses_parameters_in_its_own_words(
+    release: str, parameters: dict[str, str], message: str
+) -> None:
+    (refusal,) = check_options(config(parameters), release, on_gpu=True)
+    assert refusal.message == message
+
+
+@pytest.mark.parametrize(
+    ("release", "parameters"),
+    [
+        (NEW, {"output_class": "true", "threshold": "0.5"}),
+        (NEW, {"output_class": "yes", "is_classifier": "false"}),
+        (NEW, {**VALUES, "algo": "anything", "storage_type": "anything", "blocks_per_sm": "x"}),
+        (OLD, {**VALUES, "layout": "anything"}),
+        (NEW, {**VALUES, "chunk_size": "many", "transfer_threshold": "", "cpu_nthread": "two"}),
+        (NEW, {**CLASSIFIER, "threshold": " .5 percent"}),
+        (NEW, {**VALUES, "threshold": "half"}),
+        (NEW, {**VALUES, "layout": ""}),
+    ],
+)
+def test_a_release_accepts_parameters_that_it_ignores_or_has_defaults_for(
+    release: str, parameters: dict[str, str]
+) -> None:
+    assert check_options(config(parameters), release, on_gpu=True) == []
+
+
+def test_names_of_a_gpu_are_not_read_on_a_cpu() -> None:
+    assert check_options(config({**VALUES, "layout": "sparse"}), NEW, on_gpu=False) == []
+
+
+@pytest.mark.parametrize(
+    ("release", "parameters", "classes", "outputs"),
+    [
+        (NEW, CLASSIFIER, 3, [3]),
+        (NEW, CLASSIFIER, 3, [1, 3]),
+        (NEW, CLASSIFIER, 1, [2]),
+        (OLD, CLASSIFIER, 1, [2]),
+        (NEW, CLASSIFIER, 1, [1]),  # the probability of the second class alone
+        (NEW, CLASSES, 3, [1]),
+        (OLD, CLASSES, 1, [1]),
+        (NEW, VALUES, 1, [1]),
+        (NEW, VALUES, 3, [3]),
+    ],
+)
+def test_outputs_of_the_forests_width_are_accepted(
+    release: str, parameters: dict[str, str], classes: int, outputs: list[int]
+) -> None:
+    served = config(parameters, outputs=outputs)
+    assert list(check_sizes(served, release, features=5, classes=classes)) == []
+    assert list(check_sizes(config(parameters, outputs=[7]), release, features=5, classes=classes))
+
+
+@pytest.mark.parametrize(
+    ("release", "parameters", "classes", "outputs"),
+    [
+        (NEW, CLASSIFIER, 3, [1]),
+        (OLD, CLASSIFIER, 1, [1]),  # 1 minus the probability, for half of the rows
+        (NEW, CLASSES, 3, [3]),
+        (NEW, VALUES, 3, [1]),
+        (NEW, {**VALUES, "predict_proba": "true"}, 1, [2]),
+        (None, {**VALUES, "predict_proba": "true"}, 1, [1]),
+        (NEW, CLASSIFIER, 3, [3, -1]),
+    ],
+)
+def test_outputs_that_the_backend_would_write_beyond_or_leave_unwritten_are_refused(
+    release: str | None, parameters: dict[str, str], classes: int, outputs: list[int]
+) -> None:
+    served = config(parameters, outputs=outputs)
+    assert len(list(check_sizes(served, release, features=5, classes=classes))) == 1
+
+
+@pytest.mark.parametrize(
+    ("inputs", "max_batch_size", "accepted"),
+    [
+        ([5], 8, True),
+        ([1, 5], 8, True),
+        ([4], 8, False),
+        ([6], 8, False),
+        ([-1], 8, False),
+        ([-1, 5], 0, True),
+        ([3, 5], 0, True),
+        ([5], 0, False),  # five rows, of one number each
+    ],
+)
+def test_a_row_of_the_input_has_the_forests_features(
+    inputs: list[int], max_batch_size: int, accepted: bool
+) -> None:
+    served = config(VALUES, inputs=inputs, max_batch_size=max_batch_size)
+    refusals = list(check_sizes(served, NEW, features=5, classes=1))
+    assert (not refusals) is accepted
+    for refusal in refusals:
+        assert refusal.fix == f"write dims: [ {'5' if max_batch_size else '-1, 5'} ]"
+
+
+def test_contributions_have_one_number_per_feature_and_class_and_one_more() -> None:
+    right = config(CLASSIFIER, outputs=[3], also={"treeshap_output": [3, 6]})
+    assert list(check_sizes(right, NEW, features=5, classes=3)) == []
+    wrong = config(CLASSIFIER, outputs=[3], also={"treeshap_output": [6]})
+    (refusal,) = check_sizes(wrong, NEW, features=5, classes=3)
+    assert refusal.fix == "write dims: [ 3, 6 ]"
+
+
+def test_a_forest_with_several_targets_is_refused() -> None:
+    (refusal,) = check_sizes(config(VALUES), NEW, features=5, classes=1, targets=2)
+    assert refusal.message == "Multi-target model not supported"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "contents", "accepted"),
+    [
+        ("xgboost_json", "json", True),
+        ("xgboost_json", "ubjson", False),
+        ("xgboost_ubj", "json", False),
+        ("xgboost", "json", False),
+        ("lightgbm", "json", False),
+        ("treelite_checkpoint", "pickle", False),
+        ("xgboost", "", True),  # a file of XGBoost before 1.0 has no mark
+    ],
+)
+def test_the_model_type_is_the_format_of_the_file(model_type: str, contents: str, accepted: bool) -> None:
+    refusals = list(check_format(config({"model_type": model_type}), NEW, contents))
+    assert (not refusals) is accepted
+
+
+def test_the_names_and_types_of_tensors_are_fixed() -> None:
+    served = config(VALUES)
+    assert list(check_tensors(served)) == []
+    served["input"][0]["name"] = "FEATURES"
+    served["output"][0]["data_type"] = "TYPE_FP64"
+    lacking, other = check_tensors(served)
+    assert lacking.message == "unknown request input name input__0"
+    assert other.what == "output 'output__0' is TYPE_FP64"
+
+
+def test_output_class_counts_before_is_classifier_if_it_is_true_or_false() -> None:
+    both = {"output_class": "true", "is_classifier": "false", "threshold": "0.7"}
+    options = read_options(config(both), NEW)
+    assert (options.classifier, options.threshold) == (True, 0.7)
+    assert read_options(config({**both, "output_class": "no"}), NEW).classifier is False
+    assert read_options(config({**both, "output_class": "false"}), OLD).classifier is False
+
+
+def test_the_backend_drops_sizes_of_one_from_answers_without_a_reshape() -> None:
+    (plain,) = config(VALUES, outputs=[1])["output"]
+    (kept,) = config(VALUES, outputs=[1], reshape=[1])["output"]
+    assert (answer_dims(plain), answer_dims(kept)) == ([], [1])
