@@ -256,7 +256,7 @@ ENVIRONMENTS = (
 NETWORKS = (
     case("onnx-version", ROWS, written(ROWS_FILE, onnx_file(ir_version=12))),
     case("onnx-version", ROWS, written(ROWS_FILE, onnx_file(opset=24))),
-    case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(source="z")), times=2),
+    case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(source="z"))),
     case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(also=["mask"]))),
     case("onnx-tensor", ROWS, said("rows", "TYPE_FP32", "TYPE_FP16"), times=2),
     case("onnx-tensor", ROWS, said("rows", "max_batch_size: 8", "max_batch_size: 0"), times=2),
