@@ -191,7 +191,7 @@ def _finish(
     if rewrite is not None:
         rewrite(path, model)
     verified.lower()
-    config = _configure_network(model, build, job, onnx_signature(path), options=verified.gpu_options())
+    config = _configure_network(model, build, job, job.signature(path), options=verified.gpu_options())
     if isinstance(model.backend, TensorRt):
         _compile(path, model, model.backend, job, precision=verified.precision_of_plan())
     return config
