@@ -15,6 +15,7 @@ from triton_models.base.errors import FleetError, Problem, one_line, raise_if_an
 from triton_models.base.processes import tie_to_parent
 from triton_models.builds.derived import served_tensors
 from triton_models.builds.export.weights import fetch
+from triton_models.check.onnx_network import session_signature
 from triton_models.declare.requires import REQUIREMENTS
 from triton_models.declare.tensors import NUMPY_TYPES, Tensor
 from triton_models.declare.weights import LocalWeights
@@ -118,6 +119,21 @@ def reference(inputs: Tensors) -> Tensors:
     return dict(zip(network.output_names, network.run(None, dict(inputs)), strict=True))
 '''
 
+_RESHAPED = '''
+
+def reference(inputs: Tensors) -> Tensors:
+    """The answer of ONNX's own evaluator. Better still: of the framework that trained the network."""
+    import numpy as np
+    from onnx.reference import ReferenceEvaluator
+
+    # Triton gives each of these tensors a size of 1, which the network does not have.
+    taken, given = {taken}, {given}
+    network = ReferenceEvaluator(str(FILE))
+    values = {{name: np.reshape(value, taken.get(name, np.shape(value))) for name, value in inputs.items()}}
+    answers = zip(network.output_names, network.run(None, values), strict=True)
+    return {{name: np.reshape(value, given.get(name, np.shape(value))) for name, value in answers}}
+'''
+
 _COMPARED = """\
     reference=reference,
     tolerance=1e-4,
@@ -169,6 +185,7 @@ def write_minimal(folder: Path) -> None:
 def write_onnx(file: Path, folder: Path) -> None:
     """Write the declaration of an ONNX file, with the file and its side file."""
     signature = _signature(file)
+    _refuse_sequences(file, signature)
     batched = all(
         each.dims and not isinstance(each.dims[0], int) for each in (*signature.inputs, *signature.outputs)
     )
@@ -197,14 +214,28 @@ def write_onnx(file: Path, folder: Path) -> None:
     )
     _copy([file, *others], folder)
     examples = [_example(tensor, batched=batched) for tensor in inputs]
-    evaluated = _evaluates(folder / file.name, examples)
+    own = {tensor.name: tensor.dims for tensor in (*signature.inputs, *signature.outputs)}
+    taken = {
+        tensor.name: (-1,) if batched else () for tensor in inputs if len(own[tensor.name] or ()) == batched
+    }
+    given = {
+        tensor.name: (-1, 1) if batched else (1,)
+        for tensor in outputs
+        if len(own[tensor.name] or ()) == batched
+    }
+    evaluated = _evaluates(
+        folder / file.name,
+        [(name, f"{value}.reshape({taken[name]})" if name in taken else value) for name, value in examples],
+    )
+    reference = _RESHAPED.format(taken=taken, given=given) if taken or given else _REFERENCE
+    compared = next((tensor for tensor in outputs if "FP" in tensor.full_type), outputs[0])
     text = _ONNX.format(
         **_names(folder, file, "network"),
         batch=batch,
         inputs="\n".join(f"                {literal(name)}: {value}," for name, value in examples),
-        reference=_REFERENCE if evaluated else "",
+        reference=reference if evaluated else "",
         options=_COMPARED if evaluated else "",
-        output=literal(outputs[0].name),
+        output=literal(compared.name),
     )
     text = text if evaluated else text.replace(", Tensors\n", "\n", 1)
     (folder / "build.py").write_text(text, encoding="utf-8")
@@ -275,7 +306,8 @@ def _names(folder: Path, file: Path, kind: str) -> dict[str, str]:
 
 def _signature(file: Path) -> Signature:
     try:
-        head = read_onnx_file(fetch(LocalWeights(path=str(file))))
+        path = fetch(LocalWeights(path=str(file)))
+        head = read_onnx_file(path)
         said = "it is not an ONNX file"
     except OSError as error:
         head, said = None, error.strerror or str(error)
@@ -286,7 +318,40 @@ def _signature(file: Path) -> Signature:
             fix="check the path, or export it again",
             rule="network-file",
         )
-    return head.signature
+    return session_signature(path)
+
+
+def _refuse_sequences(file: Path, signature: Signature) -> None:
+    """Refuse outputs that are no tensors: ONNX Runtime's backend loads no network with one, listed or not."""
+    sequences = [tensor.name for tensor in signature.outputs if tensor.data_type in {"sequence", "map"}]
+    if not sequences:
+        return
+    kept = [tensor.name for tensor in signature.outputs if tensor.name not in sequences]
+    kept += _inside_zip_maps(file, sequences)
+    inputs = [tensor.name for tensor in signature.inputs]
+    cut = f'onnx.utils.extract_model("{file.name}", "tensors.onnx", {inputs}, {kept})'
+    raise FleetError(
+        [
+            Problem(
+                what=f"output {name!r} is a sequence of maps, not a tensor",
+                where=f"the network in {file.name}",
+                why="Triton has no maps, and does not load a network with such an output",
+                fix='export it again with options={"zipmap": False} (skl2onnx) or zipmap=False '
+                f"(onnxmltools), or cut it: {cut}",
+                rule="network-type",
+            )
+            for name in sequences
+        ]
+    )
+
+
+def _inside_zip_maps(file: Path, outputs: Iterable[str]) -> list[str]:
+    """Return the tensors that nodes ZipMap turn into these outputs."""
+    import onnx
+
+    nodes = onnx.load_model(file, load_external_data=False).graph.node
+    makers = {name: node for node in nodes if node.op_type == "ZipMap" for name in node.output}
+    return [makers[name].input[0] for name in outputs if name in makers]
 
 
 def _copy(files: list[Path], folder: Path) -> None:
