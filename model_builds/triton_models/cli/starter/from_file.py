@@ -48,6 +48,12 @@ _OPEN_SIZE = 4  # of an open dimension of the example
 # The reference runs in Python; for larger files it would take minutes.
 _LARGEST_REFERENCE_BYTES = 64 << 20
 
+# How each exporter, by its name in the file, writes tensors instead of maps; CatBoost's cannot.
+_ZIP_MAP_OPTIONS = {
+    "skl2onnx": 'export it again with to_onnx(..., options={"zipmap": False})',
+    "OnnxMLTools": "export it again with zipmap=False",
+}
+
 _FRAMEWORKS = {"xgboost": "xgboost-cpu", "lightgbm": "lightgbm"}
 
 _MINIMAL = """\
@@ -326,18 +332,14 @@ def _refuse_sequences(file: Path, signature: Signature) -> None:
     sequences = [tensor.name for tensor in signature.outputs if tensor.data_type in {"sequence", "map"}]
     if not sequences:
         return
-    kept = [tensor.name for tensor in signature.outputs if tensor.name not in sequences]
-    kept += _inside_zip_maps(file, sequences)
-    inputs = [tensor.name for tensor in signature.inputs]
-    cut = f'onnx.utils.extract_model("{file.name}", "tensors.onnx", {inputs}, {kept})'
+    fix = _ZIP_MAP_OPTIONS.get(_producer(file), "") or "cut it out: python -c '" + _cut(file, sequences) + "'"
     raise FleetError(
         [
             Problem(
                 what=f"output {name!r} is a sequence of maps, not a tensor",
                 where=f"the network in {file.name}",
                 why="Triton has no maps, and does not load a network with such an output",
-                fix='export it again with options={"zipmap": False} (skl2onnx) or zipmap=False '
-                f"(onnxmltools), or cut it: {cut}",
+                fix=fix,
                 rule="network-type",
             )
             for name in sequences
@@ -345,13 +347,27 @@ def _refuse_sequences(file: Path, signature: Signature) -> None:
     )
 
 
-def _inside_zip_maps(file: Path, outputs: Iterable[str]) -> list[str]:
-    """Return the tensors that nodes ZipMap turn into these outputs."""
+def _producer(file: Path) -> str:
+    import onnx
+
+    return str(onnx.load_model(file, load_external_data=False).producer_name)
+
+
+def _cut(file: Path, outputs: Iterable[str]) -> str:
+    """Return the code that replaces outputs of ZipMap by the tensors that it turns into maps."""
     import onnx
 
     nodes = onnx.load_model(file, load_external_data=False).graph.node
-    makers = {name: node for node in nodes if node.op_type == "ZipMap" for name in node.output}
-    return [makers[name].input[0] for name in outputs if name in makers]
+    tensors = {name: node.input[0] for node in nodes if node.op_type == "ZipMap" for name in node.output}
+    names = {name: tensors[name] for name in outputs if name in tensors}
+    return (
+        f"import onnx; m = onnx.load({literal(file.name)}); g = m.graph; t = {json.dumps(names)}; "
+        "o = [t.get(v.name, v.name) for v in g.output]; "
+        "n = [n for n in g.node if n.output[0] not in t]; v = [v for v in g.output if v.name not in t]; "
+        "v += [onnx.helper.make_tensor_value_info(t[k], 1, [None, None]) for k in t]; "
+        "v.sort(key=lambda each: o.index(each.name)); del g.node[:], g.output[:]; "
+        f"g.node.extend(n); g.output.extend(v); onnx.save(m, {literal('tensors.onnx')})"
+    )
 
 
 def _copy(files: list[Path], folder: Path) -> None:
