@@ -185,7 +185,7 @@ def _finish(
     """
     from triton_models.builds.verified import prepare
 
-    _derive(model, job, onnx_signature(path))
+    _derive(model, job, job.signature(path))
     _count(path, model, build, job)
     verified = prepare(path, source, model, build, job)
     if rewrite is not None:
