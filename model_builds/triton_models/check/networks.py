@@ -131,7 +131,13 @@ def _check_network(report: Findings, model: Model, config: ModelConfig, path: st
     if not (config.input or model.target.auto_complete or model.target.endpoint is None):
         found = [refusal for refusal in found if refusal.at != "input"]  # "tensors-missing" reports it
     for refusal in found:
-        report(ONNX_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=f"it says: {refusal.message}")
+        report(
+            ONNX_TENSOR,
+            refusal.what,
+            at=refusal.at,
+            fix=refusal.fix,
+            why=f"the backend says: {refusal.message}",
+        )
     for refusal in () if found else onnxruntime.request_refusals(document, network):
         why = f"every request fails: {refusal.message}"
         report(ONNX_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
