@@ -106,7 +106,7 @@ def test_a_plan_of_an_opset_that_tensorrt_8_misreads_is_refused(path):
 def test_the_head_of_a_file_is_what_the_onnx_package_reads(path):
     model = export(Weighted(), path)
     head = read_onnx_file(path)
-    assert (head.ir_version, head.opset, head.constants) == (model.ir_version, OPSET, frozenset())
+    assert (head.ir_version, head.opset, head.initializers) == (model.ir_version, OPSET, ())
     assert {each.name: each.dims for each in (*head.signature.inputs, *head.signature.outputs)} == {
         each.name: [size.dim_value or size.dim_param for size in each.type.tensor_type.shape.dim]
         for each in (*model.graph.input, *model.graph.output)
@@ -115,7 +115,11 @@ def test_the_head_of_a_file_is_what_the_onnx_package_reads(path):
     model.graph.input.append(onnx.helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims))
     onnx.save(model, path)
     again = read_onnx_file(path)
-    assert (again.signature, again.constants) == (head.signature, {weight.name})
+    assert again.signature == head.signature
+    assert [tensor.name for tensor in again.initializers] == [weight.name]
+    model.ir_version = 3  # whose weights are all listed as inputs, and constant
+    onnx.save(model, path)
+    assert read_onnx_file(path).initializers == ()
 
 
 @pytest.mark.parametrize("content", [b"", b"weights", b"\x08\x08", b"\x3a\xff"])

@@ -26,6 +26,7 @@ from one_server import tensors_of
 from small_onnx import network_of
 
 from tests.reported import refused
+from triton_models.artifact.pbtxt import read_config
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.cli.main import main
@@ -164,6 +165,69 @@ def test_an_onnx_file_with_its_side_file_becomes_a_model_with_its_names_types_an
         ("mask", "TYPE_FP32", [-1]),
         ("scores", "TYPE_FP32", [3]),
     ]
+
+
+def classifier(path: Path, *, maps: bool, producer: str = "skl2onnx", labels: str = "int64") -> Path:
+    """Write a file as exporters of classifiers do: a label and probabilities, which may become maps."""
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    classes = {"classlabels_ints": [0, 1]} if labels == "int64" else {"classlabels_strings": ["no", "yes"]}
+    ml = {"domain": "ai.onnx.ml"}
+    weights = {"coefficients": [1.0, -1.0, -1.0, 1.0], "intercepts": [0.0, 0.5], "post_transform": "SOFTMAX"}
+    nodes = [node("LinearClassifier", ["X"], ["label", "probabilities"], **ml, **classes, **weights)]
+    kind = onnx.TensorProto.INT64 if labels == "int64" else onnx.TensorProto.STRING
+    outputs = [value("label", kind, [None])]
+    if maps:
+        keys = {f"classlabels_{'int64s' if labels == 'int64' else labels}": next(iter(classes.values()))}
+        nodes.append(node("ZipMap", ["probabilities"], ["maps"], **ml, **keys))
+        types = onnx.helper.make_map_type_proto(
+            kind, onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
+        )
+        sequence = onnx.helper.make_sequence_type_proto(types)
+        outputs.append(onnx.helper.make_value_info("maps", sequence))
+    else:
+        outputs.append(value("probabilities", onnx.TensorProto.FLOAT, [None, 2]))
+    graph = onnx.helper.make_graph(nodes, "g", [value("X", onnx.TensorProto.FLOAT, [None, 2])], outputs)
+    opsets = [onnx.helper.make_opsetid("", 15), onnx.helper.make_opsetid("ai.onnx.ml", 1)]
+    model = onnx.helper.make_model(graph, producer_name=producer, opset_imports=opsets, ir_version=8)
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("labels", ["int64", "strings"])
+def test_a_classifier_with_one_label_for_each_row_becomes_a_model(
+    labels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = classifier(tmp_path / "net.onnx", maps=False, labels=labels)
+    assert new(tmp_path, "net", "--onnx", str(file)) == 0
+    verified(tmp_path, "net", capsys)
+    config = tmp_path / "out" / "net" / "net" / "config.pbtxt"
+    label, scores = read_config(config).output
+    assert (list(label.dims), label.HasField("reshape"), list(label.reshape.shape)) == ([1], True, [])
+    assert (list(scores.dims), scores.HasField("reshape")) == ([2], False)
+
+
+def test_the_scalar_of_a_network_without_batches_becomes_an_input_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "g (float[1, 3] X, float S) => (float[1, 3] Y, float Z) { Y = Mul(X, S) Z = Neg(S) }"
+    onnx.save(network_of(text), tmp_path / "net.onnx")
+    assert new(tmp_path, "net", "--onnx", str(tmp_path / "net.onnx")) == 0
+    verified(tmp_path, "net", capsys)
+    assert [dims for _, _, dims in tensors_of(tmp_path / "out" / "net" / "net")] == [[1, 3], [1], [1, 3], [1]]
+
+
+def test_maps_are_refused_with_the_option_of_their_exporter_or_code_that_cuts_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for producer, option in (("skl2onnx", '{"zipmap": False}'), ("OnnxMLTools", "zipmap=False")):
+        file = classifier(tmp_path / "net.onnx", maps=True, producer=producer)
+        assert option in refusal(tmp_path, capsys, "--onnx", str(file))
+    file = classifier(tmp_path / "net.onnx", maps=True, producer="CatBoost")
+    error = refusal(tmp_path, capsys, "--onnx", str(file))
+    monkeypatch.chdir(tmp_path)
+    code = error.partition("python -c '")[2].partition("'\n")[0]
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert new(tmp_path, "net", "--onnx", str(tmp_path / "tensors.onnx")) == 0
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def network(
     outputs: Sequence[str] = ("Y",),
     kind: int = TensorProto.FLOAT,
     columns: int | str = "n",
-    **constants: float,
+    **constants: float | Sequence[float],
 ) -> bytes:
     """Return an ONNX model over [batch, n], from X to its outputs."""
 

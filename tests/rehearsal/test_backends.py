@@ -16,6 +16,7 @@ from tests.rehearsal.served_models import (
     config,
     copying_onnx,
     ensemble,
+    network,
     onnx_model,
     scaling_onnx,
     write,
@@ -98,18 +99,22 @@ def test_a_network_is_served(server, files):
 def test_requests_that_wait_together_run_as_one_batch_and_get_their_own_rows(server):
     files = onnx_model(1.0, extra=WAIT_FOR_SIX, batch=6)
     rows = [[[1]], [[2], [3]], [[4], [5], [6]]]
-    for network, expected in (
+    for file, expected in (
         (batch_size_onnx(), [[[6]], [[6], [6]], [[6], [6], [6]]]),
         (scaling_onnx(10.0), [[[10]], [[20], [30]], [[40], [50], [60]]]),
     ):
-        name = server.serve({**files, "scaling/1/model.onnx": network})
+        name = server.serve({**files, "scaling/1/model.onnx": file})
         with ThreadPoolExecutor(3) as pool:
             assert list(pool.map(lambda each, name=name: server.ask(name, each), rows)) == expected
 
 
 def test_requests_that_fail_together_get_an_error_each_and_the_next_ones_an_answer(server):
     files = onnx_model(2.0, extra=WAIT_FOR_SIX, batch=6)
-    name = server.serve({**files, "scaling/1/model.onnx": scaling_onnx(2.0, columns=3)})
+    three = network(onnx.helper.make_node("Mul", ["X", "factors"], ["Y"]), factors=[2.0, 2.0, 2.0])
+    text = files["scaling/config.pbtxt"].replace(
+        b'"Y" data_type: TYPE_FP32 dims: [-1]', b'"Y" data_type: TYPE_FP32 dims: [3]'
+    )
+    name = server.serve({"scaling/config.pbtxt": text, "scaling/1/model.onnx": three})
     with ThreadPoolExecutor(2) as pool:
         for refused in pool.map(lambda _: server.invoke(name, [[1, 2, 3, 4]] * 3), range(2)):
             assert refused.status == 400
@@ -243,6 +248,52 @@ def declared(inputs=FLOATS_IN, outputs=FLOATS_OUT):
     return {**onnx_model(2.0), "scaling/config.pbtxt": text.encode()}
 
 
+def test_the_scalar_of_a_network_without_batches_is_one_element(server):
+    value = onnx.helper.make_tensor_value_info
+    x, y = value("X", onnx.TensorProto.FLOAT, []), value("Y", onnx.TensorProto.FLOAT, [])
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Neg", ["X"], ["Y"])], "g", [x], [y])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    text = config(backend="onnxruntime", inputs=FLOATS_IN, outputs=FLOATS_OUT, batch=0, extra=CPU_CONFIG)
+    name = server.serve(
+        {
+            "scaling/config.pbtxt": text.replace("dims: [-1]", "dims: [1]").encode(),
+            "scaling/1/model.onnx": onnx.helper.make_model(
+                graph, opset_imports=opsets, ir_version=9
+            ).SerializeToString(),
+        }
+    )
+    request = {"inputs": [{"name": "X", "shape": [1], "datatype": "FP32", "data": [3]}]}
+    (output,) = json.loads(server.post(name, json.dumps(request).encode()).body)["outputs"]
+    assert (output["shape"], output["data"]) == ([1], [-3.0])
+
+
+STATES = """sequence_batching {
+  control_input [{ name: "START" control [{ kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] }] }]
+  state [{
+    input_name: "S" output_name: "T" data_type: TYPE_FP32 dims: [ 1 ]
+    initial_state { name: "zero" data_type: TYPE_FP32 dims: [ 1 ] zero_data: true }
+  }]
+}
+"""
+
+
+def test_a_network_with_a_control_and_an_implicit_state_loads(server):
+    value, node = onnx.helper.make_tensor_value_info, onnx.helper.make_node
+    x, s, start, y, t = (
+        value(name, onnx.TensorProto.FLOAT, ["b", 1]) for name in ("X", "S", "START", "Y", "T")
+    )
+    nodes = [node("Sum", ["X", "S", "START"], ["Y"]), node("Identity", ["Y"], ["T"])]
+    graph = onnx.helper.make_graph(nodes, "g", [x, s, start], [y, t])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    text = config(backend="onnxruntime", inputs=FLOATS_IN, outputs=FLOATS_OUT, extra=CPU_CONFIG + STATES)
+    content = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    files = {
+        "scaling/config.pbtxt": text.replace("dims: [-1]", "dims: [1]").encode(),
+        "scaling/1/model.onnx": content,
+    }
+    assert server.load(files)[1].status == 200
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -257,7 +308,10 @@ def declared(inputs=FLOATS_IN, outputs=FLOATS_OUT):
         ),
         (identity("X", "OUTPUT0"), "expected input name to follow INPUT<index> pattern"),
         (identity("INPUT0", "OUTPUT0", kind="TYPE_INT8"), "expected input and output datatype to match"),
-        (declared({"X": "TYPE_INT64"}), "unexpected datatype TYPE_INT64 for inference input 'X'"),
+        (
+            declared({"X": "TYPE_INT64"}),
+            "configuration expects datatype TYPE_INT64 for input 'X', model provides TYPE_FP32",
+        ),
         (declared({"Q": "TYPE_FP32"}), "unexpected inference input 'Q', allowed inputs are: X"),
         (declared(outputs={"Z": "TYPE_FP32"}), "unexpected inference output 'Z', allowed outputs are: Y"),
         (
@@ -265,7 +319,7 @@ def declared(inputs=FLOATS_IN, outputs=FLOATS_OUT):
                 name: content.replace(b"dims: [-1]", b"dims: [-1, 3]")
                 for name, content in onnx_model(2.0).items()
             },
-            "the model configuration specifies [-1, -1, 3]",
+            "the model expects 2 dimensions (shape [-1,-1]) but the model configuration specifies 3",
         ),
     ],
 )

@@ -30,6 +30,7 @@ from tests.triton_models.correct_artifacts import (
     compiled_file,
     onnx_file,
     script_file,
+    side_weights,
     unpacked,
     write_ensemble_around,
 )
@@ -269,11 +270,36 @@ ENVIRONMENTS = (
 NETWORKS = (
     case("onnx-version", ROWS, written(ROWS_FILE, onnx_file(ir_version=12))),
     case("onnx-version", ROWS, written(ROWS_FILE, onnx_file(opset=24))),
-    case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(source="z")), times=2),
+    case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(source="z"))),
     case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(also=["mask"]))),
     case("onnx-tensor", ROWS, said("rows", "TYPE_FP32", "TYPE_FP16"), times=2),
     case("onnx-tensor", ROWS, said("rows", "max_batch_size: 8", "max_batch_size: 0"), times=2),
     case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(size=5)), times=2),
+    case("onnx-side-file", ROWS, written(ROWS_FILE, side_weights())),
+    case("onnx-side-file", ROWS, written(ROWS_FILE, side_weights("")), written("rows/1/weights.bin")),
+    case("onnx-side-file", ROWS, written(ROWS_FILE, side_weights("/tmp/weights.bin"))),  # noqa: S108
+    case(
+        "onnx-side-file", ROWS, written(ROWS_FILE, side_weights()), written("rows/1/weights.bin", bytes(63))
+    ),
+    case(
+        "onnx-side-file",
+        ROWS,
+        written(ROWS_FILE, side_weights(offset=1, length=64)),
+        written("rows/1/weights.bin", bytes(64)),
+    ),
+    case(
+        "onnx-side-file",
+        ROWS,
+        written(ROWS_FILE, side_weights(length=60)),
+        written("rows/1/weights.bin", bytes(64)),
+    ),
+    case(
+        "onnx-side-file",
+        ROWS,
+        written(ROWS_FILE, side_weights("../weights.bin")),
+        written("rows/weights.bin", bytes(64)),
+        release="26.03",
+    ),
     case("torchscript-tensor", ROWS, written("script/1/model.pt", script_file(EXTRA_ARGUMENT))),
     case("torchscript-file", ROWS, written("script/1/model.pt", b"\x80\x02}q\x00.")),
     case("aoti-release", COMPILED, release="25.12"),

@@ -168,6 +168,20 @@ def onnx_file(
     return content
 
 
+def side_weights(location: str = "weights.bin", **entries: int) -> bytes:
+    """The same network with a weight of 64 bytes in another file."""
+    model = onnx.load_model_from_string(onnx_file())
+    weight = onnx.TensorProto(
+        name="w", data_type=onnx.TensorProto.FLOAT, dims=[4, 4], data_location=onnx.TensorProto.EXTERNAL
+    )
+    for key, value in {"location": location, **entries}.items():
+        weight.external_data.add(key=key, value=str(value))
+    model.graph.initializer.append(weight)
+    del model.graph.node[:]
+    model.graph.node.append(onnx.helper.make_node("MatMul", ["x", "w"], ["y"]))
+    return bytes(model.SerializeToString())
+
+
 def script_file(forward: str) -> bytes:
     """A TorchScript archive, as far as it says what forward() is."""
     content = io.BytesIO()

@@ -126,8 +126,7 @@ def test_a_first_dimension_that_is_no_batch_is_refused(
 @pytest.mark.parametrize(
     ("shape", "batch", "said"),
     [
-        (["b"], 8, "output 'y' has the shape [b], which leaves no dimension"),
-        ([], 0, "output 'y' has the shape [], which leaves no dimension"),
+        ([], 8, "output 'y' has the shape [], which leaves no dimension"),
         (None, 8, "output 'y' has an unknown number of dimensions"),
         (["b", 0], 8, "output 'y' has the shape [b, 0], which is empty"),
     ],
@@ -139,6 +138,18 @@ def test_a_shape_that_would_need_a_guess_is_refused(
     ((rule, what),) = refusal(path, max_batch_size=batch)
     assert rule == "network-shape"
     assert what.startswith(said)
+
+
+@pytest.mark.parametrize(("shape", "batch", "reshape"), [(["b"], 8, ()), ([], 0, None)])
+def test_a_number_without_dimensions_gets_one_as_the_backend_writes_it(
+    shape: list[Any], batch: int, reshape: tuple[int, ...] | None, tmp_path: Path
+) -> None:
+    path = network(tmp_path, [("x", FP32, ["b", 3])], [("y", FP32, shape)])
+    (_, outputs) = served(path, max_batch_size=batch)
+    assert outputs == [Tensor("y", "TYPE_FP32", (1,), reshape=reshape)]
+    # Other backends have no rule for scalars.
+    if not batch:
+        assert refusal(path, max_batch_size=batch, backend="tensorrt")[0][0] == "network-shape"
 
 
 def test_a_declaration_that_differs_from_the_network_is_refused(tmp_path: Path) -> None:

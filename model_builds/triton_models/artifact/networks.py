@@ -6,6 +6,7 @@ Each file is read without the framework that wrote it, and without its weights.
 from __future__ import annotations
 
 import ast
+import math
 import pickletools
 import struct
 import zipfile
@@ -19,6 +20,7 @@ from typing import IO
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.json_text import parsed
 from triton_models.base.protobuf import Content, Message
+from triton_models.declare.tensors import ELEMENT_BYTES
 
 NETWORK_FILE = Check(id="network-file", source=FROM_ARGUMENTS)
 
@@ -57,12 +59,16 @@ class Signature:
 _IR_VERSION, _GRAPH, _OPSET = 1, 7, 8
 _DOMAIN, _VERSION = 1, 2
 _INITIALIZER, _INPUT, _OUTPUT, _SPARSE_INITIALIZER = 5, 11, 12, 15
-_TENSOR_NAME, _EXTERNAL_DATA, _KEY, _VALUE = 8, 13, 1, 2
+_TENSOR_DIMS, _TENSOR_ELEMENT, _TENSOR_NAME, _EXTERNAL_DATA, _LOCATION = 1, 2, 8, 13, 14
+_KEY, _VALUE = 1, 2
 _SPARSE_VALUES = 1
 _VALUE_NAME, _VALUE_TYPE = 1, 2
 _TENSOR_TYPE, _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SIZE_NAME = 1, 1, 2, 1, 1, 2
 _KINDS = {4: "sequence", 5: "map", 8: "sparse_tensor", 9: "optional"}
 _DOMAINS = frozenset({b"", b"ai.onnx"})
+
+# ONNX Runtime lets requests override initializers that are inputs as well, from this IR version on.
+_OVERRIDABLE_SINCE = 4
 
 # TensorProto.DataType by number, as Triton spells it if it supports the type. Source:
 # ConvertOnnxTypeToConfigDataType of onnxruntime_backend (main of 2026-06-29), read on 2026-11-21.
@@ -72,11 +78,27 @@ _ELEMENTS = dict(
             *("TYPE_FP32", "TYPE_UINT8", "TYPE_INT8", "TYPE_UINT16", "TYPE_INT16", "TYPE_INT32"),
             *("TYPE_INT64", "TYPE_STRING", "TYPE_BOOL", "TYPE_FP16", "TYPE_FP64", "TYPE_UINT32"),
             *("TYPE_UINT64", "COMPLEX64", "COMPLEX128", "TYPE_BF16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ"),
-            *("FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4", "INT4", "FLOAT4E2M1"),
+            *("FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4", "INT4", "FLOAT4E2M1", "FLOAT8E8M0", "UINT2", "INT2"),
         ),
         start=1,
     )
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideData:
+    """A weight in another file: the file as the weight names it, and the bytes in it.
+
+    Attributes:
+        stated: The length that the weight states; None if it states none.
+        size: The bytes of its elements; None for types of another size than whole bytes.
+    """
+
+    weight: str
+    location: str
+    offset: int
+    stated: int | None
+    size: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +108,20 @@ class OnnxHead:
     Attributes:
         opset: The version of ONNX's own operators; 0 if it uses none.
         signature: Its inputs and outputs, without weights that old files list as inputs.
-        constants: Its inputs with a value in the file, which a request may omit.
-        side_files: The files with the rest of its weights, relative to its folder.
+        initializers: Its inputs with a value in the file, which a request may override.
+        side_data: The weights in other files, relative to its folder.
     """
 
     ir_version: int
     opset: int
     signature: Signature
-    constants: frozenset[str]
-    side_files: tuple[str, ...] = ()
+    initializers: tuple[NetworkTensor, ...]
+    side_data: tuple[SideData, ...] = ()
+
+    @property
+    def side_files(self) -> tuple[str, ...]:
+        """The files with the rest of its weights, relative to its folder."""
+        return tuple(sorted({data.location for data in self.side_data}))
 
 
 def read_onnx_file(path: Path) -> OnnxHead | None:
@@ -150,7 +177,7 @@ def _onnx_head(model: Message) -> OnnxHead | None:
     inputs: list[NetworkTensor] = []
     outputs: list[NetworkTensor] = []
     weights: set[str] = set()
-    files: set[str] = set()
+    side_data: list[SideData] = []
     for graph in model.parts(_GRAPH):
         for number, _, part, _ in graph.fields():
             if part is None:
@@ -160,24 +187,33 @@ def _onnx_head(model: Message) -> OnnxHead | None:
             elif number in (_INITIALIZER, _SPARSE_INITIALIZER):
                 for weight in [part] if number == _INITIALIZER else part.parts(_SPARSE_VALUES):
                     weights.add(weight.text(_TENSOR_NAME).decode())
-                    files.update(_locations(weight))
+                    side_data.extend(_side_data(weight))
     ir_version = model.number(_IR_VERSION)
     if not (ir_version and outputs):
         return None
+    overridable = [tensor for tensor in inputs if tensor.name in weights and ir_version >= _OVERRIDABLE_SINCE]
     return OnnxHead(
         ir_version=ir_version,
         opset=opsets[-1] if opsets else 0,
         signature=Signature(inputs=[each for each in inputs if each.name not in weights], outputs=outputs),
-        constants=frozenset(each.name for each in inputs) & weights,
-        side_files=tuple(sorted(files)),
+        initializers=tuple(overridable),
+        side_data=tuple(side_data),
     )
 
 
-def _locations(weight: Message) -> Iterator[str]:
-    """Yield the file that has a weight's values, if that is another one."""
-    for entry in weight.parts(_EXTERNAL_DATA):
-        if entry.text(_KEY) == b"location":
-            yield entry.text(_VALUE).decode()
+def _side_data(weight: Message) -> Iterator[SideData]:
+    """Yield where a weight's values are, if that is another file."""
+    entries = {entry.text(_KEY): entry.text(_VALUE).decode() for entry in weight.parts(_EXTERNAL_DATA)}
+    if b"location" not in entries or not weight.number(_LOCATION):
+        return
+    element = ELEMENT_BYTES.get(_ELEMENTS.get(weight.number(_TENSOR_ELEMENT), ""))
+    yield SideData(
+        weight=weight.text(_TENSOR_NAME).decode(),
+        location=entries[b"location"],
+        offset=int(entries.get(b"offset") or 0),
+        stated=int(entries[b"length"]) if entries.get(b"length") else None,
+        size=math.prod(weight.numbers(_TENSOR_DIMS)) * element if element else None,
+    )
 
 
 def _onnx_tensor(value: Message) -> NetworkTensor:

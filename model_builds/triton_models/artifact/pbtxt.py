@@ -311,10 +311,12 @@ def _message(
     *, name: str, max_batch_size: int, inputs: Iterable[Tensor], outputs: Iterable[Tensor]
 ) -> ModelConfig:
     message = schema().ModelConfig(name=name, max_batch_size=max_batch_size)
-    for each in inputs:
-        message.input.add(name=each.name, data_type=each.full_type, dims=each.sizes)
-    for each in outputs:
-        message.output.add(name=each.name, data_type=each.full_type, dims=each.sizes)
+    for side, tensors in ((message.input, inputs), (message.output, outputs)):
+        for tensor in tensors:
+            entry = side.add(name=tensor.name, data_type=tensor.full_type, dims=tensor.sizes)
+            if tensor.reshape is not None:
+                entry.reshape.SetInParent()
+                entry.reshape.shape.extend(tensor.reshape)
     return message
 
 

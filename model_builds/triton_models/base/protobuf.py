@@ -64,6 +64,17 @@ class Message(NamedTuple):
         found = [each.value for each in self.fields() if each.number == number and each.message is None]
         return found[-1] if found else 0
 
+    def numbers(self, number: int) -> Iterator[int]:
+        """Yield the integers of a repeated field, packed or not."""
+        for field in self.fields():
+            if field.number == number and field.message is None:
+                yield field.value
+            elif field.number == number and field.message is not None:
+                at = field.message.start
+                while at < field.message.end:
+                    value, at = field.message._varint(at)
+                    yield value
+
     def text(self, number: int) -> bytes:
         """Return the string of a field; empty if it is missing."""
         return b"".join(map(bytes, self.parts(number)))

@@ -45,6 +45,7 @@ from triton_models.builds.tensorrt.compiler import COMPILE_TIMEOUT_S, Compiler
 from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import StandIn, stand_in
 from triton_models.builds.tensorrt.timing_cache import TIMING_CACHE_VARIABLE, TimingCache
+from triton_models.check.onnx_network import ONNX_OUTPUTS
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.reading import blame, fix_of, folder_of, load_build, load_builds, place_of
 from triton_models.declare.weights import RandomWeights
@@ -262,6 +263,7 @@ def _about(declaration: ModelDefinition, job: Job) -> dict[str, Any]:
         **signature,
         **({"networks": dict(sorted(job.networks.items()))} if job.networks else {}),
         **({COMPARED: compared} if compared else {}),
+        **({ONNX_OUTPUTS: dict(sorted(job.onnx_outputs.items()))} if job.onnx_outputs else {}),
         **({"precisions": sorted(set(job.precisions))} if job.precisions else {}),
         **_precision_of_files(job),
         **({"left_out": sorted(job.left_out)} if job.left_out else {}),

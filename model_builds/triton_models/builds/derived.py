@@ -55,7 +55,7 @@ def served_tensors(
     report = Report(f"the network of {name!r}")
     types = ((what, tensor.data_type) for what, tensor in _sides(signature))
     check_types(report, types, backend=backend, release=release)
-    _check_shapes(report, signature, batches=batches)
+    _check_shapes(report, signature, batches=batches, keeps_scalars=backend != "onnxruntime")
     if batches:
         _check_batches(report, signature)
     report.raise_if_any()
@@ -110,10 +110,11 @@ def _interface(model: ModelConfig) -> Interface:
 
 
 def _served(tensor: NetworkTensor, *, batches: bool) -> Tensor:
-    dims = (tensor.dims or ())[1 if batches else 0 :]
-    return Tensor(
-        tensor.name, tensor.data_type, tuple(size if isinstance(size, int) else -1 for size in dims)
-    )
+    dims = tuple(size if isinstance(size, int) else -1 for size in (tensor.dims or ())[1 if batches else 0 :])
+    if dims:
+        return Tensor(tensor.name, tensor.data_type, dims)
+    # As AutoCompleteIO of onnxruntime_backend (r23.10 to r26.05, read 2026-11-28).
+    return Tensor(tensor.name, tensor.data_type, (1,), reshape=() if batches else None)
 
 
 def _sides(signature: Signature) -> Iterator[tuple[str, NetworkTensor]]:
@@ -121,17 +122,19 @@ def _sides(signature: Signature) -> Iterator[tuple[str, NetworkTensor]]:
     yield from ((f"output {tensor.name!r}", tensor) for tensor in signature.outputs)
 
 
-def _check_shapes(report: Report, signature: Signature, *, batches: bool) -> None:
+def _check_shapes(report: Report, signature: Signature, *, batches: bool, keeps_scalars: bool) -> None:
     for what, tensor in _sides(signature):
         if not tensor.data_type.startswith("TYPE_"):
             continue  # already reported, and has no shape
         if tensor.dims is None:
             fix = "run onnx.shape_inference.infer_shapes on the file, or export it with named dimensions"
             report(NETWORK_SHAPE, f"{what} has an unknown number of dimensions", fix=fix)
-        elif len(tensor.dims) <= (1 if batches else 0):
+        elif len(tensor.dims) <= (1 if batches else 0) and (keeps_scalars or (batches and not tensor.dims)):
             shape = f"{what} has the shape {_shown(tensor)}, which leaves no dimension for the configuration"
-            fix = "unsqueeze it inside the network, or write the configuration yourself with dims [1] and "
-            report(NETWORK_SHAPE, shape, fix=f"{fix}reshape {{ shape: [] }}", why="dims cannot be empty")
+            fix = "unsqueeze it inside the network, or serve it with ONNX Runtime"
+            if not keeps_scalars:
+                fix = "unsqueeze it inside the network, or declare max_batch_size 0"
+            report(NETWORK_SHAPE, shape, fix=fix, why="dims cannot be empty")
         elif 0 in tensor.dims:
             shape = f"{what} has the shape {_shown(tensor)}, which is empty"
             report(NETWORK_SHAPE, shape, fix="export it with an example that contains data")

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.compared import Compared
-from triton_models.artifact.networks import read_onnx_file
+from triton_models.artifact.networks import Signature, read_onnx_file
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.builds.tensorrt.compiler import PLAN_PLUGIN, Compiler
 from triton_models.builds.tensorrt.options import PlanOptions
 from triton_models.builds.tensorrt.stand_in import StandIn
+from triton_models.check.onnx_network import recorded_sizes, session_signature
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
@@ -50,6 +51,7 @@ class Job:
         networks: What one row and a large batch of each network cost, as in `NetworkCost`, for build.json;
             or why that is unknown.
         compared: What was compared with its source, by model, for build.json.
+        onnx_outputs: The sizes that ONNX Runtime infers for outputs, by model, for build.json.
         left_out: The parts an endpoint needs but a portable build lacks, such as "the plan of encoder". They
             are recorded in build.json, and prevent publication for an endpoint.
     """
@@ -66,6 +68,7 @@ class Job:
     check_tolerance: Callable[[Sequence[Precision]], None] = field(default=lambda precisions: None)
     networks: dict[str, Any] = field(default_factory=dict)
     compared: dict[str, Compared] = field(default_factory=dict)
+    onnx_outputs: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     @property
@@ -101,6 +104,12 @@ class Job:
         version: Path = directory / "1"
         version.mkdir(parents=True)
         return version
+
+    def signature(self, path: Path) -> Signature:
+        """Return the inputs and outputs of a finished ONNX file, as ONNX Runtime infers them."""
+        signature = session_signature(path)
+        self.onnx_outputs[path.parent.parent.name] = recorded_sizes(signature)
+        return signature
 
     def compile_plan(
         self,

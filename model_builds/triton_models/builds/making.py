@@ -185,13 +185,13 @@ def _finish(
     """
     from triton_models.builds.verified import prepare
 
-    _derive(model, job, onnx_signature(path))
+    _derive(model, job, job.signature(path))
     _count(path, model, build, job)
     verified = prepare(path, source, model, build, job)
     if rewrite is not None:
         rewrite(path, model)
     verified.lower()
-    config = _configure_network(model, build, job, onnx_signature(path), options=verified.gpu_options())
+    config = _configure_network(model, build, job, job.signature(path), options=verified.gpu_options())
     if isinstance(model.backend, TensorRt):
         _compile(path, model, model.backend, job, precision=verified.precision_of_plan())
     return config

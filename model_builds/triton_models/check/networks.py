@@ -1,7 +1,6 @@
 """Checks of network files: they must match their configuration, and be loadable.
 
-ONNX follows ValidateInputs, ValidateOutputs and CompareDimsSupported of onnxruntime_backend
-(src/onnxruntime.cc and src/onnxruntime_utils.cc, r25.09), read 2026-11-22; TorchScript follows
+The rules of ONNX Runtime's backend are in `backend_rules.onnxruntime`, and those for TorchScript in
 `backend_rules.libtorch`. Unreadable files are left to the backend.
 
 Networks that PyTorch compiled with AOTInductor, which the platform torch_aoti serves, follow README.md and
@@ -12,14 +11,14 @@ core 24.10, tried on the bundled server; read 2026-11-24.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import posixpath
+from collections.abc import Iterator
+from pathlib import Path
 
 from triton_models.artifact.networks import (
     AOTI_FILE,
     AOTI_PLATFORM,
     CompiledHead,
-    NetworkTensor,
     OnnxHead,
     read_compiled,
     read_forward,
@@ -28,15 +27,19 @@ from triton_models.artifact.networks import (
     unscripted,
 )
 from triton_models.artifact.pbtxt import ModelConfig, as_json
-from triton_models.base.suggest import did_you_mean
+from triton_models.check.backend_rules import onnxruntime
 from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
-from triton_models.check.subject import Findings, Model, is_on_cpu, rule, type_name
+from triton_models.check.onnx_network import MOST_BYTES, ONNX_OUTPUTS, network_of_file
+from triton_models.check.subject import Findings, Model, is_on_cpu, rule
+from triton_models.facts.dali import version_numbers
 from triton_models.facts.releases import COMPILED_NETWORKS_SINCE
 
 _SOURCE = "2026-11-22: onnxruntime_backend r25.09, src/onnxruntime.cc"
 _AOTI = "2026-11-24: pytorch_backend r26.03 to r26.05, README.md and src/pt2; Triton core 24.10"
 ONNX_VERSION = rule("onnx-version", _SOURCE)
-ONNX_TENSOR = rule("onnx-tensor", _SOURCE)
+_RULES = "2026-11-28: onnxruntime_backend r24.03 to r26.05, src/onnxruntime.cc"
+ONNX_TENSOR = rule("onnx-tensor", _RULES)
+ONNX_SIDE_FILE = rule("onnx-side-file", "2026-11-28: tried with ONNX Runtime 1.23 and 1.31")
 _LIBTORCH = "2026-11-28: pytorch_backend r24.03 to r26.05, triton_models.check.backend_rules.libtorch"
 TORCHSCRIPT_TENSOR = rule("torchscript-tensor", _LIBTORCH)
 TORCHSCRIPT_FILE = rule("torchscript-file", _LIBTORCH)
@@ -47,6 +50,9 @@ AOTI_TARGET = rule("aoti-target", _AOTI)
 _OF_ARCHIVES = 1 << 29  # maximum bytes of a packed file to check, because it is read into memory
 _COMPARED = "the backend compares them, and refuses the model"
 _FAILS = "the model loads, and every request fails"
+
+# The first ONNX Runtime that refuses a side file outside of the folder of the ONNX file (tried 2026-11-28).
+_CONFINED_SINCE = (1, 24)
 _EXPORT = "export the network as TorchScript or ONNX"
 
 
@@ -57,11 +63,8 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
     if model.backend.name == "onnxruntime":
         for path, head in _onnx(model):
             _check_versions(report.file(path), head)
-            sides = (("input", head.signature.inputs), ("output", head.signature.outputs))
-            for side, tensors in sides:
-                by_name = {each.name: each for each in tensors}
-                _compare(report, config, path, side, tensors=by_name, constants=head.constants)
-            _check_inputs(report, config, path, head)
+            if _check_side_files(report.file(path), model, path, head):
+                _check_network(report, model, config, path, head)
     elif model.backend.platform == AOTI_PLATFORM:
         _check_compiled(report, model, config)
     elif model.backend.platform == "pytorch_libtorch" and config.runtime != "model.py":
@@ -84,14 +87,73 @@ def _check_versions(report: Findings, head: OnnxHead) -> None:
             report(ONNX_VERSION, f"an ONNX file with {what} {given}", fix=fix, why=why)
 
 
-def _check_inputs(report: Findings, config: ModelConfig, path: str, head: OnnxHead) -> None:
-    needed = [each.name for each in head.signature.inputs]
-    missing = set(needed) - {each.name for each in config.input} - _fed_by_triton(config)
-    for name in needed if config.input else ():
-        if name in missing:
-            fix = f"list every input of {path}: {', '.join(needed)}"
-            what = f"the network's input {name!r} is missing"
-            report(ONNX_TENSOR, what, at="input", fix=fix, why=_COMPARED)
+def _check_side_files(report: Findings, model: Model, path: str, head: OnnxHead) -> bool:
+    """Report weights in other files that ONNX Runtime cannot read; return True if there are none."""
+    release, folder = report.subject.target.release, posixpath.dirname(path)
+    is_strict = release is not None and version_numbers(release.onnxruntime) >= _CONFINED_SINCE
+    mistakes: dict[str, tuple[str, str]] = {}
+    for data in head.side_data:
+        found = posixpath.normpath(posixpath.join(folder, data.location))
+        inside = found.startswith(f"{folder}/")
+        has, needs = model.layout.files.get(found), data.size if data.size is not None else data.stated or 0
+        if not data.location:
+            mistake = "without a name", "export it again, with all weights in one file"
+        elif data.location.startswith("/") or (is_strict and not inside):
+            mistake = f"outside of {folder}", f"copy it to {folder}, and save the network with its name alone"
+        elif has is None:
+            mistake = "which does not exist", f"add it to {folder}, or save the network as one file"
+        elif None not in {data.stated, data.size} and data.stated != data.size:
+            what = f"with {data.stated} bytes for the weight {data.weight!r} of {data.size} bytes"
+            mistake = what, "export the network again"
+        elif data.offset + needs > has:
+            what = f"of {has} bytes, of which it needs {data.offset + needs}"
+            mistake = what, "copy it again: it is cut, or belongs to another network"
+        else:
+            continue
+        mistakes.setdefault(data.location, mistake)
+    for location, (what, fix) in mistakes.items():
+        why = "ONNX Runtime cannot read the weights, and the model does not load"
+        report(ONNX_SIDE_FILE, f"weights in {location!r}, {what}", fix=fix, why=why)
+    return not mistakes
+
+
+def _check_network(report: Findings, model: Model, config: ModelConfig, path: str, head: OnnxHead) -> None:
+    """Report what the backend and ONNX Runtime refuse."""
+    document = as_json(config)
+    network = network_of_file(
+        head,
+        _content(model, path, head),
+        level=config.optimization.graph.level,
+        recorded=(model.record.get(ONNX_OUTPUTS) or {}).get(model.folder),
+    )
+    name = config.name or model.folder
+    found = onnxruntime.refusals(document, network, model=name, completes=model.completes)
+    if not (config.input or model.target.auto_complete or model.target.endpoint is None):
+        found = [refusal for refusal in found if refusal.at != "input"]  # "tensors-missing" reports it
+    for refusal in found:
+        report(
+            ONNX_TENSOR,
+            refusal.what,
+            at=refusal.at,
+            fix=refusal.fix,
+            why=f"the backend says: {refusal.message}",
+        )
+    for refusal in () if found else onnxruntime.request_refusals(document, network):
+        why = f"every request fails: {refusal.message}"
+        report(ONNX_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
+
+
+def _content(model: Model, path: str, head: OnnxHead) -> Path | bytes | None:
+    """Return a file to load for the sizes of its outputs; None if it is too large, or has parts elsewhere."""
+    folder = posixpath.dirname(path)
+    files = [path, *(posixpath.normpath(posixpath.join(folder, name)) for name in head.side_files)]
+    if sum(model.layout.files.get(name, 0) for name in files) > MOST_BYTES:
+        return None
+    source = model.layout.sources.get(path)
+    if source is not None:
+        return source
+    content = _packed(model, path)
+    return content.getvalue() if content else None
 
 
 def _check_script(report: Findings, model: Model, config: ModelConfig, path: str) -> None:
@@ -144,36 +206,9 @@ def _check_compiled(report: Findings, model: Model, config: ModelConfig) -> None
             report.file(path)(AOTI_TARGET, what, fix=fix, why=why)
 
 
-def _compare(
-    report: Findings,
-    config: ModelConfig,
-    path: str,
-    side: str,
-    *,
-    tensors: Mapping[str, NetworkTensor],
-    constants: frozenset[str],
-) -> None:
-    filled = {name for each in config.batch_output for name in each.target_name}
-    batches = config.max_batch_size > 0
-    for each in getattr(config, side):
-        own, part = tensors.get(each.name), f"{side} {each.name!r}"
-        data_type = type_name(each.data_type)
-        if own is None:
-            if side == "output" or each.name not in constants:
-                fix = did_you_mean(each.name, tensors, otherwise=f"use one of {', '.join(tensors)}")
-                report(ONNX_TENSOR, f"{path} has no {part}", at=part, fix=fix, why=_COMPARED)
-            continue
-        if each.data_type and data_type != own.data_type:
-            fix = f"write data_type: {own.data_type}, as in {path}"
-            report(ONNX_TENSOR, f"{part} is {data_type}", at=part, fix=fix, why=_COMPARED)
-        if each.name not in filled and not _fits(each, own, batches=batches):
-            sizes = ", ".join(str(size) if isinstance(size, int) else "-1" for size in own.dims or ())
-            fix = f"write the sizes in {path}, [{sizes}]{', without the first one, the batch' * batches}"
-            report(ONNX_TENSOR, f"dims of {part} are {list(_dims(each))}", at=part, fix=fix, why=_COMPARED)
-
-
 def _onnx(model: Model) -> Iterator[tuple[str, OnnxHead]]:
-    for path in model.paths(model.backend.filename or "model.onnx"):
+    filename = model.backend.filename or "model.onnx"
+    for path in model.paths(filename, f"{filename}/model.onnx"):
         head = _read_onnx(model, path)
         if head is not None:
             yield path, head
@@ -204,28 +239,3 @@ def _packed(model: Model, path: str) -> io.BytesIO | None:
         return None
     with model.layout.opened(path) as content:
         return io.BytesIO(content.read())
-
-
-def _fed_by_triton(config: ModelConfig) -> set[str]:
-    """Return the inputs of a network that are not part of requests."""
-    sequences = config.sequence_batching
-    return {
-        *(name for each in config.batch_input for name in each.target_name),
-        *(each.name for each in sequences.control_input),
-        *(each.input_name for each in sequences.state),
-    }
-
-
-def _fits(declared: Any, own: NetworkTensor, *, batches: bool) -> bool:
-    """Return True if the dims of a tensor fit the file's, whose variable sizes they may fix."""
-    if not own.dims or getattr(declared, "allow_ragged_batch", False):
-        return True
-    sizes = [-1, *_dims(declared)] if batches else list(_dims(declared))
-    return len(sizes) == len(own.dims) and all(
-        size == has for size, has in zip(sizes, own.dims, strict=True) if isinstance(has, int)
-    )
-
-
-def _dims(tensor: Any) -> Sequence[int]:
-    """Return the shape that the network gets: after the reshape, if there is one."""
-    return tuple(tensor.reshape.shape if tensor.HasField("reshape") else tensor.dims)

@@ -91,11 +91,13 @@ class Tensor:
         name: The tensor's name.
         data_type: The data type, with or without the prefix "TYPE_".
         dims: The shape without the batch dimension; -1 or a DynamicDim for a variable size.
+        reshape: The shape in the network if it differs: () for one number in each row of a batch.
     """
 
     name: str
     data_type: str
     dims: Sequence[int | DynamicDim]
+    reshape: tuple[int, ...] | None = None
 
     @property
     def full_type(self) -> str:

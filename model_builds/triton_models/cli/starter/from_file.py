@@ -15,6 +15,7 @@ from triton_models.base.errors import FleetError, Problem, one_line, raise_if_an
 from triton_models.base.processes import tie_to_parent
 from triton_models.builds.derived import served_tensors
 from triton_models.builds.export.weights import fetch
+from triton_models.check.onnx_network import session_signature
 from triton_models.declare.requires import REQUIREMENTS
 from triton_models.declare.tensors import NUMPY_TYPES, Tensor
 from triton_models.declare.weights import LocalWeights
@@ -56,6 +57,12 @@ _OPEN_SIZE = 4  # of an open dimension of the example
 
 # The reference runs in Python; for larger files it would take minutes.
 _LARGEST_REFERENCE_BYTES = 64 << 20
+
+# How each exporter, by its name in the file, writes tensors instead of maps; CatBoost's cannot.
+_ZIP_MAP_OPTIONS = {
+    "skl2onnx": 'export it again with to_onnx(..., options={"zipmap": False})',
+    "OnnxMLTools": "export it again with zipmap=False",
+}
 
 _FRAMEWORKS = {"xgboost": "xgboost-cpu", "lightgbm": "lightgbm"}
 
@@ -128,6 +135,21 @@ def reference(inputs: Tensors) -> Tensors:
     return dict(zip(network.output_names, network.run(None, dict(inputs)), strict=True))
 '''
 
+_RESHAPED = '''
+
+def reference(inputs: Tensors) -> Tensors:
+    """The answer of ONNX's own evaluator. Better still: of the framework that trained the network."""
+    import numpy as np
+    from onnx.reference import ReferenceEvaluator
+
+    # Triton gives each of these tensors a size of 1, which the network does not have.
+    taken, given = {taken}, {given}
+    network = ReferenceEvaluator(str(FILE))
+    values = {{name: np.reshape(value, taken.get(name, np.shape(value))) for name, value in inputs.items()}}
+    answers = zip(network.output_names, network.run(None, values), strict=True)
+    return {{name: np.reshape(value, given.get(name, np.shape(value))) for name, value in answers}}
+'''
+
 _COMPARED = """\
     reference=reference,
     tolerance=1e-4,
@@ -179,6 +201,7 @@ def write_minimal(folder: Path) -> None:
 def write_onnx(file: Path, folder: Path) -> None:
     """Write the declaration of an ONNX file, with the file and its side file."""
     signature = _signature(file)
+    _refuse_sequences(file, signature)
     batched = all(
         each.dims and not isinstance(each.dims[0], int) for each in (*signature.inputs, *signature.outputs)
     )
@@ -208,14 +231,28 @@ def write_onnx(file: Path, folder: Path) -> None:
     )
     _copy([file, *others], folder)
     examples = [_example(tensor, batched=batched) for tensor in inputs]
-    evaluated = _evaluates(folder / file.name, examples)
+    own = {tensor.name: tensor.dims for tensor in (*signature.inputs, *signature.outputs)}
+    taken = {
+        tensor.name: (-1,) if batched else () for tensor in inputs if len(own[tensor.name] or ()) == batched
+    }
+    given = {
+        tensor.name: (-1, 1) if batched else (1,)
+        for tensor in outputs
+        if len(own[tensor.name] or ()) == batched
+    }
+    evaluated = _evaluates(
+        folder / file.name,
+        [(name, f"{value}.reshape({taken[name]})" if name in taken else value) for name, value in examples],
+    )
+    reference = _RESHAPED.format(taken=taken, given=given) if taken or given else _REFERENCE
+    compared = next((tensor for tensor in outputs if "FP" in tensor.full_type), outputs[0])
     text = _ONNX.format(
         **_names(folder, file, "network"),
         batch=batch,
         inputs="\n".join(f"                {literal(name)}: {value}," for name, value in examples),
-        reference=_REFERENCE if evaluated else "",
+        reference=reference if evaluated else "",
         options=_COMPARED if evaluated else "",
-        output=literal(outputs[0].name),
+        output=literal(compared.name),
     )
     text = text if evaluated else text.replace(", Tensors\n", "\n", 1)
     (folder / "build.py").write_text(text, encoding="utf-8")
@@ -304,7 +341,8 @@ def _names(folder: Path, file: Path, kind: str) -> dict[str, str]:
 
 def _signature(file: Path) -> Signature:
     try:
-        head = read_onnx_file(fetch(LocalWeights(path=str(file))))
+        path = fetch(LocalWeights(path=str(file)))
+        head = read_onnx_file(path)
         said = "it is not an ONNX file"
     except OSError as error:
         head, said = None, error.strerror or str(error)
@@ -315,7 +353,50 @@ def _signature(file: Path) -> Signature:
             fix="check the path, or export it again",
             rule="network-file",
         )
-    return head.signature
+    return session_signature(path)
+
+
+def _refuse_sequences(file: Path, signature: Signature) -> None:
+    """Refuse outputs that are no tensors: ONNX Runtime's backend loads no network with one, listed or not."""
+    sequences = [tensor.name for tensor in signature.outputs if tensor.data_type in {"sequence", "map"}]
+    if not sequences:
+        return
+    fix = _ZIP_MAP_OPTIONS.get(_producer(file), "") or "cut it out: python -c '" + _cut(file, sequences) + "'"
+    raise FleetError(
+        [
+            Problem(
+                what=f"output {name!r} is a sequence of maps, not a tensor",
+                where=f"the network in {file.name}",
+                why="Triton has no maps, and does not load a network with such an output",
+                fix=fix,
+                rule="network-type",
+            )
+            for name in sequences
+        ]
+    )
+
+
+def _producer(file: Path) -> str:
+    import onnx
+
+    return str(onnx.load_model(file, load_external_data=False).producer_name)
+
+
+def _cut(file: Path, outputs: Iterable[str]) -> str:
+    """Return the code that replaces outputs of ZipMap by the tensors that it turns into maps."""
+    import onnx
+
+    nodes = onnx.load_model(file, load_external_data=False).graph.node
+    tensors = {name: node.input[0] for node in nodes if node.op_type == "ZipMap" for name in node.output}
+    names = {name: tensors[name] for name in outputs if name in tensors}
+    return (
+        f"import onnx; m = onnx.load({literal(file.name)}); g = m.graph; t = {json.dumps(names)}; "
+        "o = [t.get(v.name, v.name) for v in g.output]; "
+        "n = [n for n in g.node if n.output[0] not in t]; v = [v for v in g.output if v.name not in t]; "
+        "v += [onnx.helper.make_tensor_value_info(t[k], 1, [None, None]) for k in t]; "
+        "v.sort(key=lambda each: o.index(each.name)); del g.node[:], g.output[:]; "
+        f"g.node.extend(n); g.output.extend(v); onnx.save(m, {literal('tensors.onnx')})"
+    )
 
 
 def _copy(files: list[Path], folder: Path) -> None:

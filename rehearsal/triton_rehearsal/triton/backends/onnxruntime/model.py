@@ -1,10 +1,19 @@
-"""Replaces Triton's onnxruntime backend: runs the same file with ONNX Runtime's Python package."""
+"""Replaces Triton's onnxruntime backend: runs the same file with ONNX Runtime's Python package.
+
+A tensor without dimensions gets and takes the dims of the configuration, as in SetInputTensors and
+ReadOutputTensors of onnxruntime_backend (r25.09, read 2026-11-28).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import onnxruntime  # type: ignore[import-untyped]
+from backend_rules.onnxruntime import network_of, refusals  # type: ignore[import-not-found]
 from onnx_model import OnnxModel  # type: ignore[import-not-found]
+from stand_in import refuse  # type: ignore[import-not-found]
 
 
 class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside the stub
@@ -20,4 +29,39 @@ class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside t
 
     def find_network(self) -> Path:
         """Return the file that the real backend would load."""
-        return Path(self.file("model.onnx"))
+        path = Path(self.file("model.onnx"))
+        return path / "model.onnx" if path.is_dir() else path
+
+    def validate(self, session: onnxruntime.InferenceSession) -> None:
+        """Refuse a configuration that the real backend refuses, in its words."""
+        found = refusals(self.config, network_of(session), model=self.config["name"])
+        if found:
+            refuse(found[0].message)
+        self._scalars = {entry.name for entry in session.get_inputs() if not entry.shape}
+        outputs = {entry["name"]: entry for entry in self.config["output"]}
+        self._scalar_dims = {
+            entry.name: _served(outputs[entry.name])
+            for entry in session.get_outputs()
+            if not entry.shape and entry.name in outputs
+        }
+
+    def run(self, wanted: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
+        """Run a batch; see the module for tensors without dimensions."""
+        given = {
+            name: value.reshape(()) if self._is_scalar(name, value) else value for name, value in feed.items()
+        }
+        answers = super().run(wanted, given)
+        return [
+            answer.reshape(self._scalar_dims[name])
+            if not answer.ndim and name in self._scalar_dims
+            else answer
+            for name, answer in zip(wanted, answers, strict=True)
+        ]
+
+    def _is_scalar(self, name: str, value: Any) -> bool:
+        return name in self._scalars and value.size == 1 and not self.batched
+
+
+def _served(entry: Mapping[str, Any]) -> list[int]:
+    shape = entry["reshape"]["shape"] if "reshape" in entry else entry["dims"]
+    return [int(size) for size in shape]

@@ -34,6 +34,7 @@ TRITON_TYPES = {
 OPTIMIZATION_LEVELS = {
     -1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     1: onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    2: onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
 }
 
 
@@ -55,9 +56,13 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
             _options(self.config, self.parameters),
             providers=["CPUExecutionProvider"],
         )
-        inputs = {entry.name: entry for entry in self.session.get_inputs()}
-        overridable = {entry.name: entry for entry in self.session.get_overridable_initializers()}
-        outputs = {entry.name: entry for entry in self.session.get_outputs()}
+        self.validate(self.session)
+
+    def validate(self, session: onnxruntime.InferenceSession) -> None:
+        """Refuse a configuration that the real backend refuses."""
+        inputs = {entry.name: entry for entry in session.get_inputs()}
+        overridable = {entry.name: entry for entry in session.get_overridable_initializers()}
+        outputs = {entry.name: entry for entry in session.get_outputs()}
         mistakes = [
             *self._differences("input", {**inputs, **overridable}),
             *self._differences("output", outputs),

@@ -1,0 +1,142 @@
+"""What ONNX Runtime says of an ONNX file: from a session if the package is there, otherwise from the file.
+
+A backend compares outputs with what its session infers, which differs from what a file says: in one of 20
+files that PyPI packages ship (2026-11-28). The graph's optimization level counts, because folded constants
+become sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from triton_models.artifact.networks import NetworkTensor, OnnxHead, Signature, onnx_signature
+from triton_models.check.backend_rules.onnxruntime import Network, Tensor, network_of
+
+ONNX_OUTPUTS = "onnx_outputs"
+"""The key of build.json with the sizes that ONNX Runtime infers for outputs, by model and output."""
+
+MOST_BYTES = 1 << 30
+"""The largest file that is loaded for its sizes; a session takes about a second for each 100 MB."""
+
+_KINDS = frozenset({"sequence", "map", "sparse_tensor", "optional", "unknown"})
+
+# The backend's reading of `optimization { graph { level } }`; every other level means all.
+_LEVELS = {-1: "ORT_ENABLE_BASIC", 1: "ORT_ENABLE_EXTENDED", 2: "ORT_DISABLE_ALL"}
+
+
+def session_of(source: Path | bytes, *, level: int = 0) -> Any | None:
+    """Return a session of ONNX Runtime on the CPU; None without the package, or if it refuses the file."""
+    try:
+        import onnxruntime  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    options = onnxruntime.SessionOptions()
+    name = _LEVELS.get(level, "ORT_ENABLE_ALL")
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, name)
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    content = source if isinstance(source, bytes) else str(source)
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception:  # noqa: BLE001  ONNX Runtime's exceptions have no common class
+        return None
+
+
+def network_of_file(
+    head: OnnxHead,
+    source: Path | bytes | None,
+    *,
+    level: int = 0,
+    recorded: Mapping[str, Sequence[int]] | None = None,
+) -> Network:
+    """Return what ONNX Runtime says of a file whose head is known.
+
+    Args:
+        head: The head of the file.
+        source: The file or its content; None if it is too large.
+        level: The optimization level of the configuration.
+        recorded: The sizes of outputs that the build kept, for when there is no session.
+    """
+    session = None if source is None else session_of(source, level=level)
+    if session is not None:
+        return network_of(session)
+    known = dict(recorded or _inferred(source))
+    return Network(
+        inputs=tuple(_tensor(tensor, is_output=False) for tensor in head.signature.inputs),
+        outputs=tuple(
+            _with_sizes(_tensor(tensor, is_output=True), known.get(tensor.name))
+            for tensor in head.signature.outputs
+        ),
+        initializers=tuple(_tensor(tensor, is_output=False) for tensor in head.initializers),
+    )
+
+
+def session_signature(path: Path) -> Signature:
+    """Return the inputs of an ONNX file, and its outputs with the sizes that ONNX Runtime infers.
+
+    Without a session, the sizes are those of the file.
+
+    Raises:
+        FleetError: It is not an ONNX file.
+    """
+    signature = onnx_signature(path)
+    session = session_of(path) if path.stat().st_size <= MOST_BYTES else None
+    shapes = {} if session is None else {entry.name: entry.shape for entry in session.get_outputs()}
+    outputs = []
+    for tensor in signature.outputs:
+        shape = shapes.get(tensor.name)
+        # ONNX Runtime says [] for a scalar, and also if it does not know the number of dimensions.
+        is_known = shape is not None and (shape or tensor.dims is not None) and tensor.data_type not in _KINDS
+        sizes = [size if not isinstance(size, int) or size >= 0 else None for size in shape or ()]
+        outputs.append(replace(tensor, dims=sizes) if is_known else tensor)
+    return Signature(inputs=signature.inputs, outputs=outputs)
+
+
+def recorded_sizes(signature: Signature) -> dict[str, list[int]]:
+    """Return the sizes of outputs for build.json, with -1 for an open one."""
+    return {
+        tensor.name: [size if isinstance(size, int) else -1 for size in tensor.dims]
+        for tensor in signature.outputs
+        if tensor.dims is not None
+    }
+
+
+def _tensor(tensor: NetworkTensor, *, is_output: bool) -> Tensor:
+    """Return a tensor as the file describes it; only ONNX Runtime knows an output's open sizes."""
+    kind = tensor.data_type if tensor.data_type in _KINDS else "tensor"
+    dims: tuple[int | None, ...] | None = None if is_output else ()
+    if tensor.dims is not None:
+        unknown = None if is_output else -1
+        dims = tuple(size if isinstance(size, int) else unknown for size in tensor.dims)
+    return Tensor(name=tensor.name, data_type=tensor.data_type, dims=dims, kind=kind)
+
+
+def _with_sizes(tensor: Tensor, sizes: Sequence[int | None] | None) -> Tensor:
+    return tensor if sizes is None else replace(tensor, dims=tuple(sizes))
+
+
+def _inferred(source: Path | bytes | None) -> dict[str, list[int | None]]:
+    """Return the sizes of outputs that the package onnx infers; nothing without it."""
+    if source is None:
+        return {}
+    try:
+        import onnx
+
+        if isinstance(source, bytes):
+            model = onnx.load_model_from_string(source)
+        else:
+            model = onnx.load_model(source, load_external_data=False)
+        outputs = onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output
+    except Exception:  # noqa: BLE001  onnx and protobuf raise many
+        return {}
+    return {
+        value.name: [
+            size.dim_value if size.HasField("dim_value") and size.dim_value >= 0 else None
+            for size in value.type.tensor_type.shape.dim
+        ]
+        for value in outputs
+        if value.type.tensor_type.HasField("shape")
+    }
