@@ -118,6 +118,34 @@ def test_values_between_operators_count_apart_from_inputs_outputs_and_weights(tm
     assert (found.weights, found.between, found.ends) == (64 * 32, 8 * 32, 4 * (8 * 64 + 8 * 32))
 
 
+def test_values_that_are_alive_at_once_share_their_buffers(tmp_path):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),  # in place
+        helper.make_node("Reshape", ["b", "shape"], ["c"]),  # a view
+        helper.make_node("MatMul", ["c", "v"], ["d"]),  # a is still there
+        helper.make_node("MatMul", ["d", "u"], ["y"]),  # a is free
+    ]
+    weights = {"w": floats(64, 32), "v": floats(64, 16), "u": floats(16, 4), "shape": np.array([4, 64])}
+    found = cost(tmp_path, nodes, {"x": [8, 64]}, weights=weights).live
+    assert (found.numbers, found.bytes, found.convolutional) == (
+        8 * 32 + 4 * 16,
+        4 * (8 * 32 + 4 * 16),
+        False,
+    )
+
+
+def test_a_residual_keeps_its_value_alive(tmp_path):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Tanh", ["a"], ["b"]),  # not in place, because a is added later
+        helper.make_node("MatMul", ["b", "v"], ["c"]),
+        helper.make_node("Add", ["a", "c"], ["y"]),  # in place of a or c
+    ]
+    found = cost(tmp_path, nodes, {"x": [8, 64]}, weights={"w": floats(64, 64), "v": floats(64, 64)}).live
+    assert found.numbers == 3 * 8 * 64
+
+
 def test_of_a_table_of_embeddings_only_the_rows_are_read(tmp_path):
     node = helper.make_node("Gather", ["table", "ids"], ["y"])
     found = cost(tmp_path, [node], {"ids": [4, 3]}, weights={"table": floats(5000, 16)}, integers=("ids",))
@@ -157,6 +185,7 @@ def test_a_build_records_what_one_row_and_a_large_batch_of_each_network_cost(dec
     declare("matrix", declaration=MATRIX)
     root = build("matrix", models=models, output=tmp_path / "out")
     recorded = json.loads((root / "build.json").read_text())["networks"]["matrix"]
+    assert all(each["live"] >= each["batch"] for each in recorded)
     assert [(each["batch"], each["operations"]) for each in recorded] == [
         (1, 2 * 512 * 1024),
         (8, 8 * 2 * 512 * 1024),

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.rehearsal.served_models import tarball
-from triton_models.artifact.layout import read_layout
+from triton_models.artifact.layout import Layout, read_layout
 from triton_models.artifact.profile import (
     LEAST,
     LIKELY,
@@ -144,7 +146,7 @@ def test_a_folder_has_a_model_for_each_directory_whatever_it_consists_of(tmp_pat
     assert found["twice"] == pytest.approx(2 * 40, abs=0.01)
     assert found["hosted"] == 0
     assert found["other"] == 300
-    assert found["both"] == pytest.approx(10 + 60, abs=0.01)
+    assert found["both"] == pytest.approx(10 + 60 + 6, abs=0.01)  # a file of zeros
     assert {each.name: set(each.backends) - {""} for each in models} == {
         "net": {"tensorrt"},
         "declared": {"python"},
@@ -893,3 +895,61 @@ def test_each_mistake_of_counts_is_a_line_of_its_own(tmp_path: Path, text: str, 
         read_counts(tmp_path / "counts.csv", ["m", "n", "o"], seed=1)
     assert [each.what for each in raised.value.problems] == what
     assert {each.rule for each in raised.value.problems} == {"plan-requests"}
+
+
+def onnx_folder(folder: Path, *, networks: Any = None, width: str = "fp32", channels: int = 64) -> Layout:
+    """Write a convolution of 64 channels and 256 by 256 places, and what a build records of it."""
+    nodes = [
+        helper.make_node("Conv", ["X", "w"], ["h"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["h"], ["i"]),
+        helper.make_node("GlobalAveragePool", ["i"], ["Y"]),
+    ]
+    weights = [numpy_helper.from_array(np.zeros((channels, 3, 3, 3), np.float32), "w")]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size, *places])
+        for name, size, places in (("X", 3, [256, 256]), ("Y", channels, [1, 1]))
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    place = model_folder(folder, 'backend: "onnxruntime" max_batch_size: 32')
+    (place / "m" / "1" / "model.bin").unlink()
+    onnx.save(helper.make_model(graph), place / "m" / "1" / "model.onnx")
+    if networks is not None:
+        (place / "build.json").write_text(json.dumps({"networks": {"m": networks}, "precisions": [width]}))
+    return read_layout(place)
+
+
+ROW = 64 * 256 * 256  # numbers of the convolution, which the Relu overwrites
+RECORDED = [
+    {"batch": batch, "live": batch * ROW, "convolutional": convolutional}
+    for convolutional in (True, False)
+    for batch in (1, 8)
+]
+
+
+@pytest.mark.parametrize(
+    ("networks", "width", "mib"),
+    [
+        (None, "fp32", 32 * 16 * 1.7),  # by the file
+        (RECORDED[:2], "fp32", 32 * 16 * 1.7),
+        (RECORDED[:1], "fp32", 32 * 16 * 1.7),
+        (RECORDED[:2], "fp16", 32 * 8 * 1.7),
+        (RECORDED[2:], "fp32", 32 * 16 * 3.0),
+        ("the shape of 'x' cannot be derived", "fp32", 32 * 16 * 1.7),
+        ([{"batch": 1}], "fp32", 32 * 16 * 1.7),
+    ],
+)
+def test_an_onnx_model_takes_the_values_of_its_largest_batch(
+    tmp_path: Path, networks: Any, width: str, mib: float
+) -> None:
+    found = of_layout(onnx_folder(tmp_path, networks=networks, width=width)).memory
+    assert found.values[LIKELY] / MIB == pytest.approx(mib + 20, rel=0.01)
+    assert "the values of its graph with 32 rows" in found.source
+
+
+def test_an_onnx_model_whose_values_are_unknown_has_a_wide_range_that_says_so(tmp_path: Path) -> None:
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "m" / "config.pbtxt").write_text('backend: "onnxruntime" max_batch_size: 32')
+    (tmp_path / "m" / "1" / "model.onnx").write_bytes(b"not a network")
+    found = of_layout(read_layout(tmp_path)).memory
+    assert found.values[MOST] > 10 * found.values[LIKELY] > 10 * found.values[LEAST]
+    assert "estimated widely" in found.source

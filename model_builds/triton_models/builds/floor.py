@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from triton_models.artifact.networks import Signature, onnx_signature
 from triton_models.base.checks import Check
 from triton_models.builds.derived import usual_sizes
+from triton_models.check.live_values import LiveValues, live_values
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import OnnxFile, PyTorchNetwork
 from triton_models.declare.network_inputs import with_inputs_of_examples
@@ -52,6 +53,7 @@ class NetworkCost:
             that fuses operators moves fewer.
         ends: The bytes of its inputs and outputs.
         uncounted: The operators whose arithmetic has no rule here, with their number. Their bytes count.
+        live: The values between its operators that are alive at once; None if that is unknown.
     """
 
     batch: int
@@ -60,6 +62,7 @@ class NetworkCost:
     between: int
     ends: int
     uncounted: Mapping[str, int]
+    live: LiveValues | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON-ready data."""
@@ -68,6 +71,7 @@ class NetworkCost:
             **counts,
             "operations": int(self.operations),
             **({"uncounted": dict(self.uncounted)} if self.uncounted else {}),
+            **({} if self.live is None else self.live.as_dict()),
         }
 
     def floor(self, peaks: Peaks, precision: Precision) -> Floor:
@@ -261,6 +265,7 @@ def network_cost(path: Path, shapes: Mapping[str, Shape], *, batch: int = 1) -> 
         between=sum(math.prod(shape(each)) for each in made - ends if _is_float(known.get(each))),
         ends=sum(math.prod(shape(each)) * _width(known[each]) for each in ends),
         uncounted=MappingProxyType(dict(sorted(uncounted.items()))),
+        live=live_values(graph, inputs),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,17 @@ from triton_models.artifact.layout import ARCHIVE_SUFFIX, Layout, model_of_key, 
 from triton_models.artifact.pbtxt import CONFIG_FILE, GPU_MEMORY, parse_config, text_of
 from triton_models.artifact.profile import MIB, UNKNOWN, Profile, Range
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.hidden_memory import hidden_memory
+from triton_models.check.live_values import LiveValues, live_values_of_file, recorded_live_values
 from triton_models.check.python import regions
-from triton_models.facts.gpu_memory import BACKENDS
+from triton_models.facts.gpu_memory import (
+    ARENA_OF_CONVOLUTIONS,
+    ARENA_OF_OTHERS,
+    ARENA_OF_UNKNOWN_MIB,
+    BACKENDS,
+)
 from triton_models.facts.tensorrt import ENGINE_AT_LOAD_S
 
 PROFILE = Check(id="plan-models", source=FROM_ARGUMENTS)
@@ -74,6 +82,9 @@ ON_RECORD = {
     ),
 }
 """The backends whose models can be estimated, by name."""
+
+_SESSION_MIB = (10, 20, 200)
+"""A session of ONNX Runtime besides its weights and its arena, with cuDNN's workspace: a guess."""
 
 _NO_GPU = ""
 _WITHOUT_GPU = ("ensemble", "identity", "openvino")
@@ -197,6 +208,8 @@ def _of_config(layout: Layout, place: str) -> Profile:
         memory = replace(_times(found.memory, max(1, on_gpu)), source=f"{UNKNOWN}{hidden}")
     elif known == _NO_GPU or not on_gpu:
         memory = Range.measured(0.0, "none of a GPU")
+    elif known == "onnxruntime":
+        memory = _times(_of_onnx(layout, folder, size, max(1, config.max_batch_size)), on_gpu)
     else:
         memory = _times(found.memory, on_gpu)
     host, on_cpu = found.host, backend == "openvino" or not on_gpu
@@ -219,6 +232,39 @@ def _of_config(layout: Layout, place: str) -> Profile:
         load_s=load_s,
         shared=shared,
     )
+
+
+def _of_onnx(layout: Layout, folder: str, size: float, rows: int) -> Range:
+    """Estimate an instance of an ONNX model: its weights, its arena of the largest batch, and its session."""
+    live = _live_values(layout, folder, rows)
+    if live is None:
+        mib = ON_RECORD["onnxruntime"].memory_mib
+        return Range.of(
+            lambda end: size + (mib[end] + ARENA_OF_UNKNOWN_MIB[end] * rows) * MIB,
+            f"estimated widely: the values of its graph with {rows} rows are unknown, so measure it",
+        )
+    factors = ARENA_OF_CONVOLUTIONS if live.convolutional else ARENA_OF_OTHERS
+    return Range.of(
+        lambda end: size + _SESSION_MIB[end] * MIB + factors[end] * live.bytes,
+        f"estimated, the values of its graph with {rows} rows",
+    )
+
+
+def _live_values(layout: Layout, folder: str, rows: int) -> LiveValues | None:
+    """Return the values that are alive at once, as the build recorded them or by the file."""
+    record = layout.build()
+    networks, precisions = record.get("networks"), record.get("precisions")
+    if isinstance(networks, dict):
+        width = 2 if precisions in (["fp16"], ["bf16"]) else 4
+        recorded = recorded_live_values(networks.get(folder.rstrip("/")), batch=rows, width=width)
+        if recorded is not None:
+            return recorded
+    files = sorted(each for each in layout.files if each.startswith(folder) and each.endswith(".onnx"))
+    if not files:
+        return None
+    with suppress(OSError, FleetError), layout.opened(files[-1]) as content:
+        return live_values_of_file(content, batch=rows)
+    return None
 
 
 def _times(one: Range, count: int) -> Range:

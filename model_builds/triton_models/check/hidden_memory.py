@@ -148,8 +148,10 @@ class _Code:
                     yield package
             elif isinstance(node, ast.Call) and _name(node).endswith(("import_module", "__import__")):
                 name = node.args[0] if node.args else None
-                constant = isinstance(name, ast.Constant) and isinstance(name.value, str)
-                yield str(name.value).partition(".")[0] if constant else "a module named at run time"
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                    yield name.value.partition(".")[0]
+                else:
+                    yield "a module named at run time"
 
     def _calls(self) -> Iterator[ast.Call]:
         return (node for node in self._nodes if isinstance(node, ast.Call))

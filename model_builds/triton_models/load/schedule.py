@@ -284,7 +284,7 @@ def _rows(
 
 def _known(
     requests: Iterator[tuple[float, int]],
-    seen: Mapping[str, int],
+    seen: dict[str, int],
     known: Mapping[str, int],
     where: Callable[[], str],
 ) -> Iterator[tuple[float, int]]:
