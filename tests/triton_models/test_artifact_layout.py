@@ -10,6 +10,7 @@ from tests.reported import reported
 from tests.triton_models.hostile_archives import archive as archive_of
 from tests.triton_models.hostile_archives import file
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
+from triton_models.artifact import layout as layout_module
 from triton_models.artifact.layout import read_layout
 
 
@@ -82,3 +83,25 @@ def test_a_file_of_another_kind_is_a_users_mistake(tmp_path: Path) -> None:
 
     with reported("unreadable"):
         read_layout(tmp_path / "model.zip")
+
+
+def test_the_contents_of_many_files_take_one_pass_over_an_archive(tmp_path: Path, monkeypatch) -> None:
+    root, folder = write_plain(tmp_path / "m"), "resnet50/1"
+    texts = {f"{folder}/part{number}.py": b"#" * 100 + b"%d" % number for number in range(5)}
+    texts |= {f"{folder}/model.py": b"import torch" * 99, f"{folder}/empty.py": b""}
+    for path, text in texts.items():
+        write(root / path, text)
+    directory, archive = read_layout(root), read_layout(tar(root, tmp_path / "m.tar.gz"))
+    passes, members = [], layout_module.archive.members
+    monkeypatch.setattr(
+        layout_module.archive, "members", lambda *given, **named: passes.append(1) or members(*given, **named)
+    )
+
+    assert directory.contents([*texts, "absent.py"], 1000) == archive.contents([*texts, "absent.py"], 1000)
+    assert len(passes) == 1
+    assert archive.contents([f"{folder}/model.py", f"{folder}/empty.py"], 2000) == {
+        f"{folder}/model.py": texts[f"{folder}/model.py"],
+        f"{folder}/empty.py": b"",
+    }
+    assert len(passes) == 1  # the code of a model is kept
+    assert directory.contents(texts, 1 << 20) == texts

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +20,7 @@ from triton_models.artifact import archive
 from triton_models.artifact.archive import Member
 from triton_models.artifact.pbtxt import CONFIG_FILE
 from triton_models.base.checks import FROM_ARGUMENTS, UNREADABLE, Check
-from triton_models.base.errors import Problem, raise_if_any
+from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.json_text import parsed
 
 BUILD_RECORD = Check(id="build-record", source=FROM_ARGUMENTS)
@@ -139,6 +139,29 @@ class Layout:
                     yield member.content
                     return
         raise FileNotFoundError(path)
+
+    def contents(self, paths: Iterable[str], size: int) -> dict[str, bytes]:
+        """Return up to `size` first bytes of files; an archive is read at most once, whatever their number.
+
+        Files that cannot be read are missing.
+        """
+        found, absent = dict[str, bytes](), set[str]()
+        for path in paths:
+            beginning = self.beginning(path, size)
+            if beginning is not None and len(beginning) == min(size, self.files.get(path, 0)):
+                found[path] = beginning
+            elif path not in self.sources:
+                absent.add(path)
+        if not absent:
+            return found
+        with suppress(OSError, FleetError), Path(self.where).open("rb") as content:
+            for member in archive.members(content, where=self.where):
+                if member.path in absent and member.kind == "file":
+                    found[member.path] = member.content.read(size)
+                    absent.remove(member.path)
+                    if not absent:
+                        break
+        return found
 
     def joined(self, other: Layout) -> Layout:
         """Return this layout merged with another one."""

@@ -14,7 +14,6 @@ from contextlib import suppress
 
 from triton_models.artifact.layout import Layout
 from triton_models.artifact.pbtxt import ModelConfig
-from triton_models.base.errors import FleetError
 
 _FRAMEWORKS_TEXT = """
 accelerate auto_gptq bitsandbytes bentoml catboost clip ctranslate2 cucim cudf cugraph cuml cupy cupyx cuda
@@ -84,12 +83,13 @@ def _folders(layout: Layout) -> set[str]:
 
 def _trees(layout: Layout, folder: str) -> Iterator[ast.AST]:
     """Yield the code of a model, without that of its environment; what cannot be parsed does not run."""
-    for path in layout.files:
-        if not path.startswith(folder) or not path.endswith(".py") or "site-packages/" in path:
-            continue
-        with suppress(OSError, SyntaxError, ValueError, RecursionError, FleetError):
-            with layout.opened(path) as content:
-                text = content.read(_LARGEST)
+    own = [
+        path
+        for path in layout.files
+        if path.startswith(folder) and path.endswith(".py") and "site-packages/" not in path
+    ]
+    for text in layout.contents(own, _LARGEST).values():
+        with suppress(SyntaxError, ValueError, RecursionError):
             yield ast.parse(text)
 
 
