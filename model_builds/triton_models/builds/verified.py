@@ -208,7 +208,8 @@ class Verified:
             )
         if refused:
             self.build.check_tolerance(["fp32"])
-            sys.stderr.write(f"note: {self.model.name} stays in FP32: {refused}\n")
+            more = "; inputs_between says which values come" if " for the drawn " in refused else ""
+            sys.stderr.write(f"note: {self.model.name} stays in FP32: {refused}{more}\n")
         return not refused
 
     def _compare(self, *, as_it_is: bool, converted: bool) -> None:

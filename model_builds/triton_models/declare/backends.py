@@ -53,9 +53,9 @@ class OnnxRuntime:
             equal, also the batch sizes. Otherwise the arena keeps a block for each shape that is larger than
             those before it: do not use it with dynamic batching or sizes that vary.
         copy_in_default_stream: True if copies share the stream of the computation.
-        precision: The precision on a GPU. By default "fp16" where the tolerance has one for it and the build
-            finds the network within it on the CPU, otherwise "fp32"; the build says which layer is too
-            coarse. "fp16" makes that an error. Inputs and outputs keep their types. "tf32" lets Ampere and
+        precision: The precision on a GPU. A file keeps its own by default. A network of PyTorch is in "fp16"
+            where the tolerance has one for it and the build finds the network within it on the CPU, otherwise
+            in "fp32"; the build says which layer is too coarse. "fp16" makes that an error. Inputs and outputs keep their types. "tf32" lets Ampere and
             newer GPUs round the FP32 inputs of convolutions and matrix products to 10 bits of mantissa:
             faster, but up to a hundred times less accurate than FP32. It needs a tolerance for "tf32", and is
             for networks that FP16 cannot hold; ONNX Runtime's own default is TF32, so that answers differ
@@ -137,8 +137,8 @@ class TensorRt:
     ```
 
     Attributes:
-        precision: By default "fp16" if the declaration has a tolerance for it and the build finds the
-            network within it on the CPU, otherwise "fp32". "fp32" keeps FP32 arithmetic. "tf32" lets
+        precision: Of a file, by default "fp32". Of a network of PyTorch, "fp16" if the declaration has a
+            tolerance for it and the build finds the network within it on the CPU, otherwise "fp32". "fp32" keeps FP32 arithmetic. "tf32" lets
             TensorRT use TF32 on Ampere and newer. "fp16" and "bf16" (Ampere and newer) let it choose kernels
             of that type; since TensorRT 11 the network is first converted. "int8" and "fp8" (Ada, Hopper and
             newer) are for quantized networks, with QuantizeLinear and DequantizeLinear in the ONNX file, as
