@@ -134,8 +134,9 @@ def _answers(results: Results, width: int) -> Iterator[str]:
 
 def counted(predictions: Sequence[Prediction]) -> Iterator[str]:
     """Yield how many examples match their reference, were made up by a tool, or have no reference."""
+    unasked = sum(bool(each.no_request) for each in predictions)
     generated = [each for each in predictions if each.generated]
-    own = [each for each in predictions if not each.generated]
+    own = [each for each in predictions if not each.generated and not each.no_request]
     compared = [each for each in own if each.difference is not None or each.problems]
     if compared:
         right = sum(each.passed for each in compared)
