@@ -207,6 +207,9 @@ FORESTS = (
         written("forest/1/xgboost.json", b'{"learner":{"gradient_booster":{"cats":{}}}}'),
     ),
     case(
+        "fil-xgboost", FOREST, written("forest/1/xgboost.json", b'{"objective":{"name":"reg:absoluteerror"}}')
+    ),
+    case(
         "fil-xgboost",
         FOREST.on(release="24.09"),
         said("forest", "xgboost_json", "xgboost_ubj"),

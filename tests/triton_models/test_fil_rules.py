@@ -10,6 +10,7 @@ import pytest
 from triton_models.check.backend_rules.fil import (
     answer_dims,
     check_format,
+    check_objective,
     check_options,
     check_sizes,
     check_tensors,
@@ -201,6 +202,15 @@ def test_a_forest_with_several_targets_is_refused() -> None:
 def test_the_model_type_is_the_format_of_the_file(model_type: str, contents: str, accepted: bool) -> None:
     refusals = list(check_format(config({"model_type": model_type}), NEW, contents))
     assert (not refusals) is accepted
+
+
+def test_an_objective_that_treelite_lacks_is_refused_in_its_words() -> None:
+    (refusal,) = check_objective("reg:quantileerror", linear=False)
+    assert refusal.message == "Unrecognized XGBoost objective: reg:quantileerror"
+    assert "reg:squarederror" in refusal.fix
+    assert list(check_objective("rank:ndcg", linear=False)) == []
+    assert list(check_objective("", linear=False)) == []
+    assert len(list(check_objective("binary:logistic", linear=True))) == 1
 
 
 def test_the_names_and_types_of_tensors_are_fixed() -> None:

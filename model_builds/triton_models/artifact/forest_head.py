@@ -41,6 +41,7 @@ _NEWEST_FORMAT = 4
 _MOST_TREES = 1 << 22  # a longer list is not a forest's, and must not fill the memory
 _LONGEST_NAME = 1 << 16
 _NUMBER = rb"[0-9]{1,9}"
+_LEGACY_MARK, _LEGACY_BYTES = b"binf", 136
 
 # The ends of a file of XGBoost in which its parameters stand: those of the trees before them, and the
 # objective behind them.
@@ -72,6 +73,8 @@ class ForestHead:
         last: The function that makes scores of the sums ("postprocessor").
         base_scores: The numbers that are added to the sums of the trees, per class.
         averages: The trees' answers are averaged, not added up.
+        objective: XGBoost's, in its files.
+        linear: The file is XGBoost's, of a linear model without trees.
     """
 
     version: tuple[int, int] = (_NEWEST_FORMAT, 0)
@@ -86,6 +89,8 @@ class ForestHead:
     base_scores: Sequence[float] = ()
     averages: bool = False
     integer_leaves: bool = False
+    objective: str = ""
+    linear: bool = False
 
     @classmethod
     def of(cls, field: Callable[[str], Any]) -> ForestHead:
@@ -218,6 +223,37 @@ def read_xgboost(file: IO[bytes]) -> ForestHead | None:
         class_ids=list(of_trees) if classes > 1 else [0],
         task=MULTI_CLASS if classes > 1 else 0,
         last=_OF_OBJECTIVES.get(objective, "identity"),
+        objective=objective,
+        linear=bool(text_value(text, rb"name", rb"gblinear")),
+    )
+
+
+def read_legacy(file: IO[bytes]) -> ForestHead | None:
+    """Read the head of a binary file of XGBoost before 3.1; None if it is not one.
+
+    The layout is LearnerModelParamLegacy in src/learner.cc of XGBoost 1.0 to 3.0, and the objective's name.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    try:
+        if file.read(len(_LEGACY_MARK)) != _LEGACY_MARK:
+            return None
+        _, features, classes = struct.unpack("<fIi", file.read(12))
+        file.read(_LEGACY_BYTES - 12)
+        (length,) = _numbers(file, "Q", 1)
+        objective = file.read(min(length, _LONGEST_NAME)).decode("ascii")
+    except (struct.error, ValueError):
+        return None
+    if classes > _MOST_TREES:
+        return None
+    return ForestHead(
+        features=features,
+        classes=max(1, classes),
+        class_ids=list(range(max(1, classes))) if classes > 1 else [0],
+        task=MULTI_CLASS if classes > 1 else 0,
+        last=_OF_OBJECTIVES.get(objective, "identity"),
+        objective=objective,
     )
 
 

@@ -16,6 +16,7 @@ from triton_models.artifact.forest_head import (
     format_of,
     gpu_refuses,
     read_checkpoint,
+    read_legacy,
     read_lightgbm,
     read_xgboost,
 )
@@ -24,6 +25,7 @@ from triton_models.base.checks import Check
 from triton_models.check.backend_rules.fil import (
     FILES,
     check_format,
+    check_objective,
     check_options,
     check_sizes,
     check_tensors,
@@ -46,6 +48,7 @@ FIL_POOL = rule(
 )
 
 _HEADS: Mapping[str, Callable[[IO[bytes]], ForestHead | None]] = {
+    "xgboost": read_legacy,
     "xgboost_json": read_xgboost,
     "xgboost_ubj": read_xgboost,
     "lightgbm": read_lightgbm,
@@ -95,6 +98,8 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
         head = _head(model, config, path)
         unloadable = _unloadable(head)
         _report(report, FIL_PARAMETER, check_format(document, name, contents))
+        if head:
+            _report(report, FIL_XGBOOST, check_objective(head.objective, linear=head.linear))
         if head and head.targets != 1 and _kind(config) != "treelite_checkpoint":
             several = check_sizes(document, name, features=0, classes=1, targets=head.targets)
             _report(report, FIL_XGBOOST, several)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.compared import Compared
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.forest_reference import INPUT, MIDDLE, Shape, class_numbers, source_scores
-from triton_models.builds.export.forest_source import Source
+from triton_models.builds.export.forest_source import UNREADABLE, Source
 from triton_models.declare.declaration import Example
 from triton_models.declare.models import Forest
 from triton_models.declare.requires import missing
@@ -67,12 +67,8 @@ def compare_forest(
     import treelite
 
     framework = source.framework
-    if framework == "treelite" or missing([framework]):
-        reason = "a checkpoint of Treelite has no framework" if framework == "treelite" else "not installed"
-        sys.stderr.write(
-            f"note: {forest.name} is not compared with its source: "
-            f"{reason if framework == 'treelite' else f'{framework} is {reason} here'}\n"
-        )
+    if reason := _cannot_compare(source):
+        sys.stderr.write(f"note: {forest.name} is not compared with its source: {reason}\n")
         return None
     model = treelite.Model.deserialize(checkpoint)
     least = _LIGHTGBM_ZERO if framework == "lightgbm" else 0.0
@@ -89,10 +85,10 @@ def compare_forest(
     actual = _served(model, rows, shape)
     allowed = max(tolerance or 0.0, _allowed(model, expected))
     differences = _differences(expected, actual)
-    if forest.answer == "class":
-        _check_classes(forest, source, rows, expected, allowed=allowed, framework=framework)
     if differences.max() > allowed:
         raise _differs(forest.name, framework, rows, expected, actual, allowed=allowed)
+    if forest.answer == "class":
+        _check_classes(forest, source, rows, expected, allowed=allowed, framework=framework)
     without = "" if gaps else ", without missing values, which it refuses"
     fewer = f", as it has {model.num_tree} trees" if len(drawn) < _ROWS else ""
     sys.stderr.write(
@@ -101,6 +97,22 @@ def compare_forest(
     )
     written = sum(not each.generated and _rows(each, shape.features) is not None for each in examples)
     return Compared(examples=written, drawn=len(drawn), allowed=allowed, precision="fp32")
+
+
+def _cannot_compare(source: Source) -> str:
+    """Return why the framework cannot answer here; empty if it can."""
+    framework = source.framework
+    if framework == "treelite":
+        return "a checkpoint of Treelite has no framework"
+    if missing([framework]):
+        return f"{framework} is not installed here"
+    try:
+        source.trained  # noqa: B018  loads it
+    except FleetError as error:
+        if error.problems[0].rule != UNREADABLE:
+            raise
+        return error.problems[0].what.partition(": ")[2]
+    return ""
 
 
 def draw_rows(model: treelite.Model, features: int, *, gaps: bool, least: float = 0.0) -> NDArray[Any]:

@@ -22,6 +22,7 @@ from triton_models.artifact.forest_head import ForestHead, format_of, read_ends,
 from triton_models.base.errors import FleetError
 from triton_models.base.processes import tie_to_parent
 from triton_models.builds.export.weights import address_of, fetch
+from triton_models.check.backend_rules.fil import CALL_PYTHON, check_objective
 from triton_models.declare.models import Iterations
 from triton_models.declare.requires import check_requires
 from triton_models.declare.weights import Weights
@@ -31,23 +32,12 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "checkpoint.tl"
 UNCLEAR_ITERATIONS = "forest-iterations"
+UNREADABLE = "forest-file"
 
 FRAMEWORKS = {"json": "xgboost", "ubjson": "xgboost", "legacy": "xgboost", "lightgbm": "lightgbm"}
 
-# What src/model_loader/detail/xgboost.cc of Treelite 4.7 knows, and what it lacks although the answers are
-# the plain sums of the trees.
-_OBJECTIVES = frozenset(
-    [
-        *("reg:squarederror", "reg:linear", "reg:squaredlogerror", "reg:pseudohubererror", "reg:logistic"),
-        *("reg:gamma", "reg:tweedie", "count:poisson", "survival:cox", "survival:aft"),
-        *("binary:logistic", "binary:logitraw", "binary:hinge", "multi:softmax", "multi:softprob"),
-        *("rank:pairwise", "rank:ndcg", "rank:map"),
-    ]
-)
-_OF_SUMS = frozenset({"reg:absoluteerror", "reg:quantileerror", "reg:expectileerror"})
 _SAVE_AGAIN = "save it with save_model() of XGBoost or LightGBM, or return the fitted forest from estimator="
 _ENCODED = "category_container.enc.empty"  # in Treelite's message
-_CALL_PYTHON = "serve it as a PythonModel that calls the framework"
 
 _BEST = rb"best_iteration"
 # LightGBM's bits of decision_type: include/LightGBM/tree.h.
@@ -156,7 +146,7 @@ class Source:
                 return self._import(self.trained)
             model = load(self.path, self.format)
         except NotImplementedError as error:  # of Treelite's reader for scikit-learn
-            raise self.unfit(f"{error}", _CALL_PYTHON) from error
+            raise self.unfit(f"{error}", CALL_PYTHON) from error
         except treelite.TreeliteError as error:
             raise self._explained(error) from error
         if self.format == "lightgbm":
@@ -262,10 +252,10 @@ class Source:
     def _check_lightgbm(self, text: str) -> None:
         if re.search(r"^is_linear=1$", text, re.MULTILINE):
             what = "its leaves are linear models (linear_tree), which Treelite drops"
-            raise self.unfit(what, f"train it without linear_tree, or {_CALL_PYTHON}")
+            raise self.unfit(what, f"train it without linear_tree, or {CALL_PYTHON}")
         if any(_zeros_turn(text)):
             what = "it takes zeros as missing (zero_as_missing), which Treelite does not do"
-            fix = f"train it with zero_as_missing=false, with NaN for what is missing; or {_CALL_PYTHON}"
+            fix = f"train it with zero_as_missing=false, with NaN for what is missing; or {CALL_PYTHON}"
             raise self.unfit(what, fix)
 
     def unreadable(self, what: str, fix: str = "") -> FleetError:
@@ -275,7 +265,7 @@ class Source:
             where=f"the weights {self.address!r}",
             why="the backend reads checkpoints of Treelite, which the build writes",
             fix=fix or _SAVE_AGAIN,
-            rule="forest-file",
+            rule=UNREADABLE,
         )
 
     def unfit(self, what: str, fix: str, *, rule: str = "forest-kind") -> FleetError:
@@ -290,19 +280,10 @@ class Source:
     def _check_xgboost(self) -> None:
         """Refuse what Treelite does not read, which it says in its own words, on standard error."""
         text = self._text()
-        if b"gblinear" in text:
-            fix = f'train it with booster="gbtree", or {_CALL_PYTHON}'
-            raise self.unfit("it is linear (gblinear) and has no trees", fix)
         objective = text_value(text, rb"name", rb"[a-z]+:[a-z_]+")
-        if objective and objective not in _OBJECTIVES:
-            what = f"the Treelite of the FIL backend does not know the objective {objective!r}"
-            fix = _CALL_PYTHON
-            if objective in _OF_SUMS:
-                fix = (
-                    "save it with an objective of the same answers: booster.set_param({'objective': "
-                    f"'reg:squarederror'}}), then save_model(); or {_CALL_PYTHON}"
-                )
-            raise self.unfit(what, fix)
+        linear = bool(text_value(text, rb"name", rb"gblinear"))
+        for refusal in check_objective(objective, linear=linear):
+            raise self.unfit(refusal.what, refusal.fix)
 
     def _explained(self, error: Exception) -> FleetError:
         """Return the error of a forest that Treelite does not read."""
@@ -314,7 +295,7 @@ class Source:
             )
             return self.unfit(what, fix)
         if self.estimator is not None and _framework(self.trained) == "sklearn":
-            return self.unfit(f"the backend has no {type(self.trained).__name__}", _CALL_PYTHON)
+            return self.unfit(f"the backend has no {type(self.trained).__name__}", CALL_PYTHON)
         return self.unreadable(say(error))
 
     def _text(self) -> bytes:

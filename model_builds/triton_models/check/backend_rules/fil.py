@@ -40,6 +40,19 @@ _FORMATS = {
     "lightgbm": "lightgbm",
     "treelite": "treelite_checkpoint",
 }
+OBJECTIVES = frozenset(
+    [
+        *("reg:squarederror", "reg:linear", "reg:squaredlogerror", "reg:pseudohubererror", "reg:logistic"),
+        *("reg:gamma", "reg:tweedie", "count:poisson", "survival:cox", "survival:aft"),
+        *("binary:logistic", "binary:logitraw", "binary:hinge", "multi:softmax", "multi:softprob"),
+        *("rank:pairwise", "rank:ndcg", "rank:map"),
+    ]
+)
+"""The objectives of XGBoost that Treelite knows: src/model_loader/detail/xgboost.cc of Treelite 4.7."""
+SUMS = frozenset({"reg:absoluteerror", "reg:quantileerror", "reg:expectileerror"})
+"""Those that it lacks although their answers are the plain sums of the trees."""
+CALL_PYTHON = "serve it as a PythonModel that calls the framework"
+
 _LAYOUTS = ("depth_first", "breadth_first", "layered", "layered_children_together")
 _ALGORITHMS = ("ALGO_AUTO", "NAIVE", "TREE_REORG", "BATCH_TREE_REORG")
 _STORAGE = ("AUTO", "DENSE", "SPARSE", "SPARSE8")
@@ -160,6 +173,33 @@ def check_sizes(
         if tensor["name"] == TREESHAP and features and _written(tensor) != width:
             shape = [features + 1] if classes == 1 else [classes, features + 1]
             yield _size(tensor, shape, f"it has {width} contributions per row", batched=batched)
+
+
+def check_objective(objective: str, *, linear: bool) -> Iterator[Refusal]:
+    """Yield what Treelite does not read of a file of XGBoost.
+
+    Args:
+        objective: The name of its objective; empty if it is unknown.
+        linear: True for a model without trees, of the booster gblinear.
+    """
+    if linear:
+        yield Refusal(
+            message="gblinear has no trees",
+            what="it is linear (gblinear) and has no trees",
+            at="parameters: model_type",
+            fix=f'train it with booster="gbtree", or {CALL_PYTHON}',
+        )
+    elif objective and objective not in OBJECTIVES:
+        same = (
+            "save it with an objective of the same answers: booster.set_param({'objective': "
+            "'reg:squarederror'}), then save_model(); or "
+        )
+        yield Refusal(
+            message=f"Unrecognized XGBoost objective: {objective}",
+            what=f"the Treelite of the FIL backend does not know the objective {objective!r}",
+            at="parameters: model_type",
+            fix=f"{same if objective in SUMS else ''}{CALL_PYTHON}",
+        )
 
 
 def answer_widths(options: Options, release: str | None, classes: int) -> Sequence[int]:
