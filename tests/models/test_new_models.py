@@ -218,6 +218,18 @@ def test_the_scalar_of_a_network_without_batches_becomes_an_input_of_one(
     assert [dims for _, _, dims in tensors_of(tmp_path / "out" / "net" / "net")] == [[1, 3], [1], [1, 3], [1]]
 
 
+def test_outputs_get_the_sizes_that_onnx_runtime_infers_and_build_json_keeps_them(tmp_path: Path) -> None:
+    graph = network_of("g (float[batch, 8] X) => (float[batch, classes] Y) { Y = MatMul(X, W) }")
+    weights = onnx.numpy_helper.from_array(np.ones((8, 16), np.float32), "W")
+    graph.graph.initializer.append(weights)
+    onnx.save(graph, tmp_path / "net.onnx")
+    assert new(tmp_path, "net", "--onnx", str(tmp_path / "net.onnx")) == 0
+    root = build("net", models=tmp_path, output=tmp_path / "out")
+    assert tensors_of(root / "net") == [("X", "TYPE_FP32", [8]), ("Y", "TYPE_FP32", [16])]
+    assert json.loads((root / "build.json").read_bytes())["onnx_outputs"] == {"net": {"Y": [-1, 16]}}
+    assert main(["check", str(root)]) == 0
+
+
 def test_maps_are_refused_with_the_option_of_their_exporter_or_code_that_cuts_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

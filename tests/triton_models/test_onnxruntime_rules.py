@@ -306,6 +306,23 @@ WRONG = {
         fixed=config(0, ["x FP32 4"], []),
         completes=True,
     ),
+    "an input without dims, which the backend does not complete": Wrong(
+        network=ROWS,
+        text=config(8, ["x FP32"], ["y FP32 2"]),
+        message="model input 'x' must specify 'dims'",
+        fix="write its dims",
+        fixed=RIGHT,
+        completes=True,
+    ),
+    "a completed output that is empty": Wrong(
+        network=network(["x FP32 -1 4"], ["y FP32 -1 0"]),
+        text=config(8, ["x FP32 4"], []),
+        message="model output 'y' dimension must be integer >= 1, or -1 to indicate a "
+        "variable-size dimension",
+        fix="export the network with a size of 1 or more",
+        fixed=None,
+        completes=True,
+    ),
     "a batch that the server refuses to complete": Wrong(
         network=IMAGE,
         text=config(8, ["x FP32 3 8 8"], []),

@@ -14,6 +14,7 @@ import io
 import posixpath
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from triton_models.artifact.networks import (
     AOTI_FILE,
@@ -30,7 +31,7 @@ from triton_models.artifact.pbtxt import ModelConfig, as_json
 from triton_models.check.backend_rules import onnxruntime
 from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
 from triton_models.check.onnx_network import MOST_BYTES, ONNX_OUTPUTS, network_of_file
-from triton_models.check.subject import Findings, Model, is_on_cpu, rule
+from triton_models.check.subject import Findings, Model, is_on_cpu, rule, tensors_of
 from triton_models.facts.dali import version_numbers
 from triton_models.facts.releases import COMPILED_NETWORKS_SINCE
 
@@ -128,19 +129,24 @@ def _check_network(report: Findings, model: Model, config: ModelConfig, path: st
     )
     name = config.name or model.folder
     found = onnxruntime.refusals(document, network, model=name, completes=model.completes)
+    # Reported by "tensors-missing", "tensor-type" and "tensor-dims".
+    told = {f"{side} {each.name!r}" for side, each in _incomplete(config, completes=model.completes)}
     if not (config.input or model.target.auto_complete or model.target.endpoint is None):
-        found = [refusal for refusal in found if refusal.at != "input"]  # "tensors-missing" reports it
+        told.add("input")
+    found = [refusal for refusal in found if refusal.at not in told]
     for refusal in found:
-        report(
-            ONNX_TENSOR,
-            refusal.what,
-            at=refusal.at,
-            fix=refusal.fix,
-            why=f"the backend says: {refusal.message}",
-        )
+        why = f"the backend says: {refusal.message}"
+        report(ONNX_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
     for refusal in () if found else onnxruntime.request_refusals(document, network):
         why = f"every request fails: {refusal.message}"
         report(ONNX_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
+
+
+def _incomplete(config: ModelConfig, *, completes: bool) -> Iterator[tuple[str, Any]]:
+    """Yield the inputs and outputs with a size of 0, or without a type or dims, after "input" or "output"."""
+    for side, tensor in tensors_of(config):
+        if 0 in tensor.dims or not (completes or (tensor.dims and tensor.data_type)):
+            yield side, tensor
 
 
 def _content(model: Model, path: str, head: OnnxHead) -> Path | bytes | None:

@@ -118,7 +118,7 @@ def refusals(
             return found
         config = complete(config, network)
     rule = _Rule(config=config, network=network, model=model, has_bf16=has_bf16)
-    return [*rule.controls(), *rule.inputs(), *rule.outputs(), *rule.batches()]
+    return [*_undescribed(config), *rule.controls(), *rule.inputs(), *rule.outputs(), *rule.batches()]
 
 
 def request_refusals(config: Config, network: Network) -> Iterator[Refusal]:
@@ -164,7 +164,7 @@ def complete(config: Config, network: Network) -> dict[str, Any]:
 def complete_tensor(tensor: Tensor, *, batches: bool) -> dict[str, Any]:
     """Return an input or output of config.pbtxt as AutoCompleteIO writes it."""
     sizes = (tensor.dims or ())[1 if batches else 0 :]
-    reshape = {"reshape": {"shape": []}} if batches and not sizes else {}
+    reshape: dict[str, Any] = {"reshape": {"shape": []}} if batches and not sizes else {}
     dims = [-1 if size is None else size for size in sizes] or [1]
     return {"name": tensor.name, "data_type": tensor.data_type, "dims": dims, "optional": False, **reshape}
 
@@ -383,7 +383,11 @@ class _Rule:
     def _dims(self, side: str, entry: Mapping[str, Any], own: Tensor, *, exact: bool) -> Iterator[Refusal]:
         """CompareDimsSupported, and the rule for scalars; `batches` names tensors that cannot batch."""
         dims, name = list(served_dims(entry)), entry["name"]
-        if own.dims is None or (self.is_batched and own.dims and own.dims[0] not in {-1, None}):
+        if (
+            not entry["dims"]
+            or own.dims is None
+            or (self.is_batched and own.dims and own.dims[0] not in {-1, None})
+        ):
             return
         if not own.dims:
             if all(size == 1 for size in dims):
@@ -457,6 +461,27 @@ class _Rule:
             fix=f"write max_batch_size: 0, and all sizes as dims, without reshape: {sizes}; or export the "
             "network with an open first size in all inputs and outputs",
         )
+
+
+def _undescribed(config: Config) -> Iterator[Refusal]:
+    """Yield listed tensors that have no dims, or a completed size of 0 (ValidateIOShape of Triton core)."""
+    for side in ("input", "output"):
+        for entry in config.get(side, ()):
+            name, dims = entry["name"], [int(size) for size in entry["dims"]]
+            if dims and 0 not in dims:
+                continue
+            message = (
+                "must specify 'dims'" if not dims else "dimension must be integer >= 1, or -1 to indicate a "
+            )
+            message += "variable-size dimension" * bool(dims)
+            yield Refusal(
+                message=f"model {side} '{name}' {message}",
+                what=f"{side} {name!r} has {'no dims' if not dims else 'a size of 0'}",
+                at=f"{side} {name!r}",
+                fix=f"write its dims, or remove every {side}: the backend completes an empty list alone"
+                if not dims
+                else "export the network with a size of 1 or more",
+            )
 
 
 def _unsupported(network: Network) -> Iterator[Refusal]:
