@@ -16,6 +16,7 @@ from triton_models.artifact.targets import built_gpu
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean, some_of
 from triton_models.check.backend import MODEL_FILES
+from triton_models.check.backend_rules import dali
 from triton_models.check.release import refuses_outside
 from triton_models.check.subject import (
     MAX_VERSION,
@@ -184,6 +185,8 @@ def _opened(model: Model, config: ModelConfig) -> tuple[str, ...]:
     backend = model.backend
     names = MODEL_FILES.get(backend.name, ())
     filename = config.default_model_filename or (backend.filename if backend.name != "pytorch" else "")
+    if backend.name == "dali":
+        return dali.files_of({"default_model_filename": filename})
     if filename:
         names = (filename,) if names else ()
     return names + PORTABLE_FILES.get(backend.name, ()) if model.is_portable else names
