@@ -253,9 +253,9 @@ RULES = (
          [given(minimum=0, maximum=4), given(minimum=5, maximum=4)]),
     rule("capacity-range", schedules.capacity, [0], [-1], maximum=4, has_queue=True),
     rule("scaling-target-reachable", scaling_target,
-         [CpuUtilization(percent=100), CpuUtilization(percent=1), ConcurrentRequests(per_model=0.1)],
-         [CpuUtilization(percent=101), CpuUtilization(percent=0), CpuUtilization(percent=0.6),
-          ConcurrentRequests(per_model=0), ConcurrentRequests(per_model=-1)]),
+         [CpuUtilization(percent=99), CpuUtilization(percent=1), ConcurrentRequests(per_model=0.1)],
+         [CpuUtilization(percent=101), CpuUtilization(percent=100), CpuUtilization(percent=0),
+          CpuUtilization(percent=0.6), ConcurrentRequests(per_model=0), ConcurrentRequests(per_model=-1)]),
     rule("one-target-per-metric", endpoint_scaling.scaling_names, [["Invocations", "GpuUtilization"], []],
          [["Invocations", "GpuUtilization", "Invocations"], ["Target"], ["FromZero"]]),
     # builds: where they run, and what they read

@@ -46,7 +46,7 @@ def test_every_mistake_is_reported_at_once(stack: Stack, endpoint: MultiModelEnd
             max_capacity=4,
             targets=[
                 GpuUtilization(percent=60),
-                GpuUtilization(percent=170),
+                GpuUtilization(percent=100),
                 InvocationsPerGpu(per_minute=0),
             ],
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,12 @@ def _save(content: object, folder: Path, **options: bool) -> bytes:
     return (folder / "saved").read_bytes()
 
 
+def _export() -> bytes:
+    content = io.BytesIO()
+    torch.export.save(torch.export.export(TakesOne(), (torch.ones(1, 4),)), content)
+    return content.getvalue()
+
+
 PLAIN = Case(network=TakesOne)
 
 
@@ -70,6 +77,7 @@ def test_weights_or_a_module_saved_as_model_pt_are_not_torchscript(tmp_path):
         "state_dict": _save(weights.state_dict(), tmp_path),
         "module": _save(weights, tmp_path),
         "old": _save(weights.state_dict(), tmp_path, _use_new_zipfile_serialization=False),
+        "program": _export(),
         "safetensors": (17).to_bytes(8, "little") + b'{"__metadata__":{}}',
     }
     for name, content in contents.items():

@@ -34,7 +34,7 @@ from tests.triton_models.correct_artifacts import (
     unpacked,
     write_ensemble_around,
 )
-from tests.triton_models.model_folders import tar, write_ensemble, write_plain
+from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from tests.triton_models.spoils import (
     ENVIRONMENT,
     PACKAGES,
@@ -69,6 +69,24 @@ TENSORRT = (
     'name: "cuda" parameters { key: "gpu_mem_limit" value: "1073741824" }',
     'name: "tensorrt" parameters { key: "precision_mode" value: "BF16" }',
 )
+
+
+def write_pipeline(root: Path) -> None:
+    write(root / "decode/1/pipeline.dali", b"pipeline")
+    text = 'name: "decode" backend: "dali" max_batch_size: 8 default_model_filename: "pipeline.dali"'
+    for side, name in (("input", "IMAGE"), ("output", "PIXELS")):
+        text += f' {side} {{ name: "{name}" data_type: TYPE_UINT8 dims: [ -1 ] }}'
+    write(root / "decode/config.pbtxt", text.encode())
+
+
+def write_fallback(root: Path) -> None:
+    """The backend tries dali.py after any file that the configuration names."""
+    write_pipeline(root)
+    (root / "decode/1/pipeline.dali").rename(root / "decode/1/dali.py")
+
+
+PIPELINE = Correct("pipeline", write_pipeline)
+FALLBACK = Correct("fallback", write_fallback)
 
 
 def write_on_tensorrt(root: Path) -> None:
@@ -305,6 +323,14 @@ NETWORKS = (
     ),
     case("torchscript-tensor", ROWS, written("script/1/model.pt", script_file(EXTRA_ARGUMENT))),
     case("torchscript-file", ROWS, written("script/1/model.pt", b"\x80\x02}q\x00.")),
+    case(
+        "dali-file",
+        PIPELINE,
+        having("decode", default_model_filename="my pipeline.dali"),
+        moved("decode/1/pipeline.dali", "decode/1/my pipeline.dali"),
+    ),
+    case("dali-file", FALLBACK, having("decode", default_model_filename="1/model.dali")),
+    case("model-file-missing", PIPELINE, moved("decode/1/pipeline.dali", "decode/1/model.dali")),
     case("aoti-release", COMPILED, release="25.12"),
     case("aoti-batches", COMPILED, having("net", max_batch_size=4)),
     case("aoti-batches", COMPILED, added("net", "sequence_batching { }")),

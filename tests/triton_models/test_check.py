@@ -188,3 +188,40 @@ def test_an_accepted_model_has_the_precision_that_its_build_recorded(tmp_path: P
         f"{other}: accepted",
     ]
     assert outcome.as_dict()["precisions"] == {str(built): "fp16", str(packed): "fp16"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fix"),
+    [
+        ("1", "v1", "rename v1/ to 1/"),
+        ("1", "version_2", "rename version_2/ to 2/"),
+        ("1", "V01", "rename V01/ to 1/"),
+        ("config.pbtxt", "config.pbtxt.txt", "rename resnet50/config.pbtxt.txt to resnet50/config.pbtxt"),
+        ("config.pbtxt", "CONFIG.PBTXT", "rename resnet50/CONFIG.PBTXT to resnet50/config.pbtxt"),
+        ("config.pbtxt", "config.pbtext.txt", "write config.pbtxt with name"),
+    ],
+)
+def test_a_name_that_only_looks_right_is_to_be_renamed(old: str, new: str, fix: str, tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "root")
+    (root / "resnet50" / old).rename(root / "resnet50" / new)
+
+    fixes = [problem.fix for problem in check_path(root)]
+    assert any(each.startswith(fix) for each in fixes), fixes
+
+
+def test_a_model_directory_itself_with_a_misnamed_configuration_is_to_be_renamed(tmp_path: Path) -> None:
+    root = write_plain(tmp_path / "root")
+    (root / "resnet50/config.pbtxt").rename(root / "resnet50/config.pbtxt.txt")
+
+    [problem] = check_path(root / "resnet50")
+    assert problem.fix == "rename resnet50/config.pbtxt.txt to resnet50/config.pbtxt"
+
+
+def test_an_artifact_of_many_models_is_refused_in_a_short_line(tmp_path: Path) -> None:
+    for number in range(200):
+        shutil.copytree(
+            write_plain(tmp_path / "one", name=f"m{number}") / f"m{number}", tmp_path / f"all/m{number}"
+        )
+
+    [problem] = [each for each in check_path(tmp_path / "all") if each.rule == "several-models"]
+    assert problem.what == "200 plain models in one artifact: m0, m1, m10 and 197 more"

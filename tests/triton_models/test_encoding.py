@@ -30,12 +30,37 @@ def test_every_input_of_an_impossible_type_is_named_at_once():
     ]
 
 
-@pytest.mark.parametrize("text", [["häuser", ""], [b"h\xc3\xa4user", b""]])
+@pytest.mark.parametrize(
+    "text",
+    [
+        ["häuser", ""],
+        [b"h\xc3\xa4user", b""],
+        pytest.param(
+            np.array(["häuser", ""], dtype=np.dtypes.StringDType())
+            if hasattr(np.dtypes, "StringDType")
+            else ["häuser", ""],
+            id="StringDType",
+        ),
+    ],
+)
 def test_text_travels_as_bytes(text):
     body, kind = encode({"TEXT": np.array([text])}, outputs=None, content="binary")
     header = int(kind.removeprefix(BINARY_TYPE))
     assert json.loads(body[:header])["inputs"][0]["datatype"] == "BYTES"
     assert body[header:] == b"\x07\x00\x00\x00h\xc3\xa4user\x00\x00\x00\x00"
+
+
+@pytest.mark.parametrize("content", ["binary", "json"])
+def test_half_of_a_character_is_refused_with_the_input_and_the_text(content):
+    with pytest.raises(FleetError, match=r"input 'TEXT' has a lone surrogate, '.ud800', in text 1") as error:
+        encode({"TEXT": np.array([["ok"], ["a\ud800"]])}, outputs=None, content=content)
+    code = error.value.problems[0].fix.partition("send text")[2]
+    assert eval(f"text{code}", {"text": "a\ud800"}) == b"a?"  # noqa: S307
+
+
+def test_ragged_lists_are_refused_by_the_input():
+    with pytest.raises(FleetError, match="input 'X' is no array"):
+        encode({"X": [[1, 2], [3]]}, outputs=None, content="binary")
 
 
 def test_json_holds_everything_in_the_open():

@@ -87,6 +87,7 @@ def test_a_batch_has_as_many_rows_of_each_input_as_the_model_allows() -> None:
         ("FP32", np.zeros((0,), np.float64), "float32"),
         ("STRING", ["ä"], "str32"),
         ("STRING", [b"\xff"], "bytes8"),
+        ("STRING", [], "object"),
     ],
 )
 def test_a_value_that_stays_the_same_becomes_the_type(data_type: str, values: Any, becomes: str) -> None:

@@ -289,9 +289,11 @@ def unscripted(file: Path | IO[bytes]) -> str:
     else:
         if parts & {"constants.pkl", "code"}:
             return ""
-        return "torch.save()" if "data.pkl" in parts else "another kind of archive, not TorchScript"
+        exported = parts & {"archive_format", "serialized_exported_program.json"}
+        other = "torch.export.save()" if exported else "another archive"
+        return "torch.save()" if "data.pkl" in parts else other
     if beginning.startswith(b"\x80"):
-        return "pickle, of an old torch.save()"
+        return "an old torch.save()"
     if beginning[8:9] == b"{" and beginning[9:].lstrip()[:1] in (b'"', b"}"):
         return "safetensors"
     return "HDF5" if beginning.startswith(b"\x89HDF") else ""

@@ -30,6 +30,12 @@ ANSWER_ERROR = Check(id="answer-error", source=FROM_ARGUMENTS)
 JSON_VALUES = Check(id="json-values", source=FROM_ARGUMENTS)
 
 _TEXT = "BYTES"
+
+TEXT_KINDS = "USOT"
+"""The kinds of NumPy's types whose elements may be strings; T is StringDType of NumPy 2.
+
+NumPy drops zero bytes at the end of elements of S, so bytes that may end with them need dtype=object.
+"""
 _LENGTH_SIZE = 4
 
 # NumPy has no BF16. It is the upper half of an FP32, so answers become FP32.
@@ -91,15 +97,13 @@ def encode_buffers(
     Raises:
         FleetError: As `encode`.
     """
-    import numpy as np
-
     headers: list[str] = []
     values: list[Array | list[bytes]] = []
     wrong: list[str] = []
     for name, given in inputs.items():
-        array = np.asarray(given)
+        array = _tensor(name, given, where)
         datatype = DATATYPES.get(array.dtype.str, "")
-        if array.dtype.kind in "USO" and (entries := _entries_of(array)) is not None:
+        if array.dtype.kind in TEXT_KINDS and (entries := _texts(name, array, where)) is not None:
             datatype = _TEXT
             values.append(entries)
         elif datatype:
@@ -133,6 +137,29 @@ def _rest(outputs: Sequence[str] | None, parameters: Parameters | None) -> str:
     given = {**(parameters or {}), **({} if outputs else {"binary_data_output": True})}
     members = {"outputs": asked, "parameters": given}
     return f", {json.dumps({name: each for name, each in members.items() if each})[1:-1]}"
+
+
+def _tensor(name: str, given: Any, where: str) -> Array:
+    import numpy as np
+
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        what = f"input {name!r} is no array: {error}"
+        raise DATATYPE.error(what=what, where=where, fix="send rows of equal length") from None
+
+
+def _texts(name: str, array: Array, where: str) -> list[bytes] | None:
+    """Return what `_entries_of` does, with an error for a text that UTF-8 lacks."""
+    try:
+        return _entries_of(array)
+    except UnicodeEncodeError as error:
+        texts = array.ravel().tolist()
+        at = next(n for n, each in enumerate(texts) if isinstance(each, str) and error.object == each)
+        what = f"input {name!r} has a lone surrogate, {error.object[error.start]!r}, in text {at}"
+        fix = 'correct the text where it is read, or send text.encode("utf-8", "replace")'
+        why = "half of a character cannot be sent as UTF-8"
+        raise DATATYPE.error(what=what, where=where, why=why, fix=fix) from None
 
 
 def _entries_of(array: Array) -> list[bytes] | None:

@@ -485,7 +485,7 @@ def _check_strings(report: Findings, model: Model, at: str, tensor: Any) -> None
     """Check that a file has as many strings as a warm-up needs, each after its length."""
     name, expected = tensor.input_data_file, _dims_count(list(tensor.dims))
     path = model.inside(posixpath.join("warmup", name)) if name and not name.startswith("/") else None
-    if path not in model.layout.files:
+    if path is None or path not in model.layout.files:
         return
     with suppress(OSError), model.layout.opened(path) as content:
         count, rest = _strings(content, expected)

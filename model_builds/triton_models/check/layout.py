@@ -8,13 +8,15 @@ single-model endpoint, docker/sagemaker/serve of the same date starts the server
 from __future__ import annotations
 
 import posixpath
+import re
 
 from triton_models.artifact.layout import BUILD_FILE, BUILD_RECORD, MODEL_NAME
 from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig
 from triton_models.artifact.targets import built_gpu
 from triton_models.base.errors import FleetError
-from triton_models.base.suggest import did_you_mean
+from triton_models.base.suggest import did_you_mean, some_of
 from triton_models.check.backend import MODEL_FILES
+from triton_models.check.backend_rules import dali
 from triton_models.check.release import refuses_outside
 from triton_models.check.subject import (
     MAX_VERSION,
@@ -55,6 +57,8 @@ ROOT_CONFIG = rule("root-config", _FRONT_END, endpoints=(SINGLE_MODEL_ENDPOINT,)
 
 _LFS_POINTER = b"version https://git-lfs"
 _LFS_POINTER_BYTES = range(100, 300)  # three short lines: a version, a digest and a size
+_SPELLED_CONFIG = re.compile(r"(?ai:config\.(?:pbtxt?|pb\.txt|textproto|prototxt)(?:\.txt)?)")
+_SPELLED_VERSION = re.compile(r"(?ai:v|ver|version|rev)[-_. ]?(\d{1,18})")
 _BELOW_A_FOLDER = 2  # slashes in folder/model/file
 
 
@@ -62,7 +66,7 @@ def check_artifact(report: Findings, subject: Subject) -> None:
     """Report what Triton does not find at the top of an artifact, and in its build record."""
     nested = _nested(subject)
     if nested:
-        what = f"a model directory one level too deep: {', '.join(nested)}"
+        what = f"a model directory one level too deep: {some_of(nested)}"
         top = posixpath.join(subject.layout.where, posixpath.dirname(nested[0]))
         pack = "pack the folder that contains the model directories"
         fix = f"use {top} instead" if subject.layout.sources else pack
@@ -70,6 +74,7 @@ def check_artifact(report: Findings, subject: Subject) -> None:
         report(TOO_DEEP, what, fix=fix, why=why)
     elif not subject.models and not subject.unconfigured():
         fix = f"run `fleet build NAME`, which writes {CONFIG_FILE} and a version folder such as 1/"
+        fix = _misnamed(subject, "") or fix
         report(NO_MODEL, "no model directory", fix=fix, why="there is nothing to load")
     _check_configurations(report, subject)
     report.add(subject.unreadable)
@@ -122,6 +127,7 @@ def _check_configurations(report: Findings, subject: Subject) -> None:
                 missing[folder] = "by default, this library's endpoints do not complete configurations"
     for folder, why in missing.items():
         fix = f"write {CONFIG_FILE} with name, backend, max_batch_size, inputs and outputs{otherwise}"
+        fix = _misnamed(subject, folder) or fix
         report.file(folder)(CONFIG_MISSING, f"no {CONFIG_FILE} in {folder!r}", fix=fix, why=why)
 
 
@@ -179,6 +185,8 @@ def _opened(model: Model, config: ModelConfig) -> tuple[str, ...]:
     backend = model.backend
     names = MODEL_FILES.get(backend.name, ())
     filename = config.default_model_filename or (backend.filename if backend.name != "pytorch" else "")
+    if backend.name == "dali":
+        return dali.files_of({"default_model_filename": filename})
     if filename:
         names = (filename,) if names else ()
     return names + PORTABLE_FILES.get(backend.name, ()) if model.is_portable else names
@@ -192,6 +200,9 @@ def _no_version(model: Model) -> tuple[str, str]:
         )
     what = f"no version folder in {model.folder!r}"
     for name in model.layout.children(model.path):
+        number = _SPELLED_VERSION.fullmatch(name)
+        if number:
+            return f"{what}; {name!r} is no number", f"rename {name}/ to {int(number[1])}/"
         if len(name) > 1 and name.startswith("0") and name.isascii() and name.isdecimal():
             return (
                 f"{what}; {name!r} begins with a zero",
@@ -199,6 +210,20 @@ def _no_version(model: Model) -> tuple[str, str]:
             )
     content = "an empty file .keep" if model.is_ensemble else "the model's file"
     return what, f"create {posixpath.join(model.path, '1')}/ and put {content} into it"
+
+
+def _misnamed(subject: Subject, folder: str) -> str:
+    """Return the fix for a configuration under another name, such as config.pbtxt.txt; "" without one."""
+    for path in sorted(subject.layout.files):
+        name = posixpath.basename(path)
+        spelled = _SPELLED_CONFIG.fullmatch(name) and name != CONFIG_FILE
+        if (
+            spelled
+            and path.count("/") < _BELOW_A_FOLDER
+            and (not folder or posixpath.dirname(path) == folder)
+        ):
+            return f"rename {path} to {posixpath.join(posixpath.dirname(path), CONFIG_FILE)}"
+    return ""
 
 
 def _nested(subject: Subject) -> list[str]:
@@ -222,11 +247,11 @@ def _check_choice(report: Findings, subject: Subject) -> None:
         report(MODEL_NAME_RULE, f"the name {subject.layout.model!r}", fix=fix, why=why)
     why = "SageMaker would serve only the one that the file system lists last"
     if len(models) > 1 and not ensembles:
-        what = f"{len(models)} plain models in one artifact: {', '.join(models)}"
+        what = f"{len(models)} plain models in one artifact: {some_of(models)}"
         fix = "pack each into its own artifact, or combine them in an ensemble"
         report(SEVERAL_MODELS, what, fix=fix, why=why)
     if len(ensembles) > 1:
-        what = f"{len(ensembles)} ensembles in one artifact: {', '.join(ensembles)}"
+        what = f"{len(ensembles)} ensembles in one artifact: {some_of(ensembles)}"
         fix = "pack each into its own artifact, with copies of the composing models"
         report(SEVERAL_ENSEMBLES, what, fix=fix, why=why)
     if any(model.path == "" for model in subject.models):

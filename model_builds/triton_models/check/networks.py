@@ -169,7 +169,7 @@ def _check_script(report: Findings, model: Model, config: ModelConfig, path: str
         why = "PyTorch finds no constants.pkl or code in it, and the model does not load"
         fix = "save torch.jit.script(network) or torch.jit.trace(network, example) with torch.jit.save(); "
         fix += "LibTorch() does, for a network and its weights"
-        report.file(path)(TORCHSCRIPT_FILE, f"a file that is {content}", fix=fix, why=why)
+        report.file(path)(TORCHSCRIPT_FILE, f"a file of {content}, not of TorchScript", fix=fix, why=why)
     forward = read_forward(file) if file else None
     if forward is None:
         return

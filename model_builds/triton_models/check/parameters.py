@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from triton_models.artifact.pbtxt import ModelConfig, schema
+from triton_models.artifact.pbtxt import ModelConfig, as_json, schema
 from triton_models.base.checks import Check
 from triton_models.base.suggest import did_you_mean
+from triton_models.check.backend_rules import dali
 from triton_models.check.subject import Findings, Model, is_on_cpu, parameter, rule, tensors_of, type_name
 from triton_models.check.target import MULTI_MODEL_ENDPOINT
 from triton_models.facts.limits import LOAD_LIMIT_S
@@ -35,6 +36,7 @@ ENGINE_AT_LOAD = rule(
     "engine-at-load", "triton_models.facts.tensorrt: ENGINE_AT_LOAD_S", endpoints=(MULTI_MODEL_ENDPOINT,)
 )
 PYTORCH_OUTPUT = rule("pytorch-output", _SOURCE)
+DALI_FILE = rule("dali-file", "2026-11-28: dali_backend r24.01 to r26.06, src/dali_model.h")
 OPENVINO_KIND = rule("openvino-kind", _OPENVINO)
 OPENVINO_BATCHES = rule("openvino-batches", _OPENVINO)
 OPENVINO_TYPE = rule("openvino-type", _OPENVINO)
@@ -111,6 +113,9 @@ def _check_for_backend(report: Findings, model: Model, config: ModelConfig) -> N
     elif backend == "onnxruntime":
         check_values(report, ONNXRUNTIME_PARAMETER, config, _ONNX_RUNTIME)
         _check_accelerators(report, model, config)
+    elif backend == "dali":
+        for refusal in dali.refusals(as_json(config), release=release.name if release else None):
+            report(DALI_FILE, refusal.what, at=refusal.at, fix=refusal.fix)
     elif backend == "openvino":
         _check_openvino(report, config)
     # A TorchScript file does not name its outputs.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.artifact.layout import ANSWER, MAX_BATCH_SIZE, REQUEST
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
-from triton_models.base.encoding import Tensors
+from triton_models.base.encoding import TEXT_KINDS, Tensors
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.tensors import NUMPY_TYPES
 
@@ -167,8 +167,10 @@ def _array(name: str, values: Any, tensor: Tensor, report: Report) -> Array | No
     if tensor.data_type == _BF16:
         return _as_bf16(name, values, array, report)
     if tensor.data_type == _TEXT:
-        if array.dtype.kind in "USO":
+        if array.dtype.kind in TEXT_KINDS:
             return array
+        if not array.size and _written(values):  # NumPy takes an empty list for numbers
+            return array.astype(np.object_)
         lost, fix = "", "send strings, or arrays of str or bytes"
     else:
         dtype = np.dtype(NUMPY_TYPES[tensor.data_type])

@@ -228,8 +228,8 @@ class ScalingTarget(ABC):
                 why="any request exceeds it, so the fleet would always have its maximum",
                 fix=f"give percent: {value * _ALL_PERCENT:g} instead of {value:g}",
             )
-        elif not value > 0 or (limit is not None and value > limit):
-            most = "" if limit is None else f" and at most {limit:g}"
+        elif not value > 0 or (limit is not None and value >= limit):
+            most = "" if limit is None else f" and less than {limit:g}, which the metric cannot exceed"
             report(
                 SCALING_TARGET_REACHABLE,
                 f"the target is {value:g}",

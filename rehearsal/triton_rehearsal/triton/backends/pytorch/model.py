@@ -107,7 +107,8 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     def _result(self, name: str, value: Any) -> Array:
         if not isinstance(value, self.torch.Tensor):
             return np.array(value, dtype=np.object_)
-        own, expected = value.numpy(), self.types[name]
+        own: Array = value.numpy()
+        expected = self.types[name]
         if own.dtype != pb_utils.TRITON_STRING_TO_NUMPY.get(expected, np.void):
             message = f"configuration expects datatype {expected} for output '{name}', model provides "
             raise ValueError(message + str(own.dtype))
