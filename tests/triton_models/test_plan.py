@@ -728,6 +728,7 @@ ON_RUNTIME = """
 import onnxruntime
 session = onnxruntime.InferenceSession("/opt/model.onnx", providers=["CUDAExecutionProvider"])
 """
+ELSEWHERE = FROM_OWN.replace("torch.jit.load(file)", 'torch.jit.load("/opt/models/large.pt")')
 DEVICE = 'import torch\nnetwork = torch.nn.Linear(1, 1).to("cuda" if torch.cuda.is_available() else "cpu")'
 
 
@@ -739,6 +740,9 @@ DEVICE = 'import torch\nnetwork = torch.nn.Linear(1, 1).to("cuda" if torch.cuda.
         (FROM_HUB, "KIND_GPU", {"head.pt": 9_000_000}),
         (FROM_OWN, "KIND_GPU", {"weights.pt": 9_000}),
         (FROM_PARAMETER, "KIND_GPU", {}),
+        (ELSEWHERE, "KIND_GPU", {"weights.pt": 9_000_000}),
+        (f"{FROM_OWN}\nimport subprocess\nsubprocess.run(['serve'])", "KIND_GPU", {"weights.pt": 9_000_000}),
+        ("import torch\ntorch.zeros(9).cuda()", "KIND_GPU", {"environment.tar.gz": 9_000_000}),
         (ADAPTER, "KIND_GPU", {"adapter_model.safetensors": 9_000_000, "adapter_config.json": 9}),
         (IMPORTED, "KIND_GPU", {}),
         (STARTED, "KIND_GPU", {}),
