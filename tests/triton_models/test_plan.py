@@ -187,8 +187,9 @@ def model_folder(folder: Path, config: str, *, mib: int = 0) -> Path:
     [
         # 10 MiB of weights, and 3, 4 or 25 for each of 16 rows, in 21,535 MiB.
         ('backend: "tensorrt" max_batch_size: 16', "ml.g5.xlarge", ("memory", [52, 291, 371])),
-        # Two batches of a little more than 8 MiB, in 64.
-        (PYTHON, "ml.g5.xlarge", ("shared", [3, 3, 3])),
+        # Two batches of a little more than 8 MiB, in 64; without a batcher, of the 6 MB of a request.
+        (f"{PYTHON} dynamic_batching {{}}", "ml.g5.xlarge", ("shared", [3, 3, 3])),
+        (PYTHON, "ml.g5.xlarge", ("shared", [5, 5, 5])),
         # A process takes at most 500 MiB of 28 GiB.
         (f'backend: "python" {DECLARED}', "ml.g5.2xlarge", ("shared", [57, 64, 64])),
     ],
@@ -727,6 +728,7 @@ ON_RUNTIME = """
 import onnxruntime
 session = onnxruntime.InferenceSession("/opt/model.onnx", providers=["CUDAExecutionProvider"])
 """
+ELSEWHERE = FROM_OWN.replace("torch.jit.load(file)", 'torch.jit.load("/opt/models/large.pt")')
 DEVICE = 'import torch\nnetwork = torch.nn.Linear(1, 1).to("cuda" if torch.cuda.is_available() else "cpu")'
 
 
@@ -738,6 +740,9 @@ DEVICE = 'import torch\nnetwork = torch.nn.Linear(1, 1).to("cuda" if torch.cuda.
         (FROM_HUB, "KIND_GPU", {"head.pt": 9_000_000}),
         (FROM_OWN, "KIND_GPU", {"weights.pt": 9_000}),
         (FROM_PARAMETER, "KIND_GPU", {}),
+        (ELSEWHERE, "KIND_GPU", {"weights.pt": 9_000_000}),
+        (f"{FROM_OWN}\nimport subprocess\nsubprocess.run(['serve'])", "KIND_GPU", {"weights.pt": 9_000_000}),
+        ("import torch\ntorch.zeros(9).cuda()", "KIND_GPU", {"environment.tar.gz": 9_000_000}),
         (ADAPTER, "KIND_GPU", {"adapter_model.safetensors": 9_000_000, "adapter_config.json": 9}),
         (IMPORTED, "KIND_GPU", {}),
         (STARTED, "KIND_GPU", {}),

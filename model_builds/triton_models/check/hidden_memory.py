@@ -50,7 +50,20 @@ _NO_LOADERS = re.compile(
     r"\w*(Tokenizer\w*|Processor|FeatureExtractor|Config)\.from_pretrained|.*\.load_state_dict"
 )
 _OWN_FOLDER = frozenset({"model_repository", "__file__", "get_model_dir"})
-_NO_WEIGHTS = (".py", ".pyc", ".json", ".txt", ".pbtxt", ".md", ".yaml", ".yml", ".model", ".vocab", ".csv")
+_NO_WEIGHTS = (
+    ".py",
+    ".pyc",
+    ".json",
+    ".txt",
+    ".pbtxt",
+    ".md",
+    ".yaml",
+    ".yml",
+    ".model",
+    ".vocab",
+    ".csv",
+    ".gz",
+)
 _LONGEST_NAME = 40
 _ADAPTER = "adapter_config.json"
 _LEAST_WEIGHTS = 1 << 20
@@ -115,6 +128,7 @@ class _Code:
         named = {node.attr for node in self._nodes if isinstance(node, ast.Attribute)}
         named |= {node.arg or "" for node in self._nodes if isinstance(node, ast.keyword)}
         named |= {text for text in self._texts if len(text) < _LONGEST_NAME}
+        self._names_own_folder = bool(_OWN_FOLDER & ({*map(_last, self._nodes)} | self._texts))
         self._names_cuda = any(_CUDA.search(name) for name in named - {"CUDA_VISIBLE_DEVICES"})
 
     @property
@@ -159,60 +173,101 @@ class _Code:
     @property
     def loads_elsewhere(self) -> bool:
         """Whether it loads from anything but its own folder: each path comes from the arguments of Triton."""
+        if not self._names_own_folder:
+            return True
         own = self._from_own_folder()
         loads = [call for call in self._calls() if _is_load(_name(call))]
-        return any(
-            not any(_mentions(value, own) for value in (*call.args, *(each.value for each in call.keywords)))
-            for call in loads
-        ) or any(_pretrained(call) for call in self._calls())
+        return any(not _names_in(*_arguments(call)) & own for call in loads) or any(
+            _pretrained(call) for call in self._calls()
+        )
 
     def _from_own_folder(self) -> set[str]:
         """Return the names whose values come from the model's own folder, through any number of steps."""
+        flows = [(_names_in(value), names) for value, names in self._flows()]
         own, count = set(_OWN_FOLDER), -1
         while len(own) != count:
             count = len(own)
-            for node in self._nodes:
-                own.update(self._names_from(node, own))
+            for sources, names in flows:
+                if sources & own:
+                    own.update(names)
         return own
 
-    def _names_from(self, node: ast.AST, own: set[str]) -> Iterator[str]:
-        if isinstance(node, ast.Assign) and _mentions(node.value, own):
-            yield from (ast.unparse(target) for target in node.targets)
-        elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value and _mentions(node.value, own):
-            yield ast.unparse(node.target)
-        elif isinstance(node, ast.withitem) and node.optional_vars and _mentions(node.context_expr, own):
-            yield ast.unparse(node.optional_vars)
-        elif isinstance(node, ast.For | ast.comprehension) and _mentions(node.iter, own):
-            yield ast.unparse(node.target)
-        elif isinstance(node, ast.Return) and node.value and _mentions(node.value, own):
-            yield from (
-                each.name for each in self._functions() if any(child is node for child in ast.walk(each))
-            )
-        elif isinstance(node, ast.Call) and any(_mentions(value, own) for value in node.args):
-            called = _name(node).rpartition(".")[2]
-            for each in self._functions():
-                if each.name == called:
-                    yield from (arg.arg for arg in each.args.args if arg.arg != "self")
-
-    def _functions(self) -> Iterator[ast.FunctionDef]:
-        return (node for node in self._nodes if isinstance(node, ast.FunctionDef))
+    def _flows(self) -> Iterator[tuple[ast.AST, list[str]]]:
+        """Yield each value with the names that get it: variables, parameters and functions that return it."""
+        functions = [node for node in self._nodes if isinstance(node, ast.FunctionDef)]
+        parameters: dict[str, list[str]] = {}
+        for function in functions:
+            parameters.setdefault(function.name, []).extend(arg.arg for arg in function.args.args)
+            for node in ast.walk(function):
+                if isinstance(node, ast.Return) and node.value:
+                    yield node.value, [function.name]
+        for node in self._nodes:
+            if isinstance(node, ast.Assign):
+                yield node.value, [name for target in node.targets for name in _targets(target)]
+            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value:
+                yield node.value, _targets(node.target)
+            elif isinstance(node, ast.withitem) and node.optional_vars:
+                yield node.context_expr, _targets(node.optional_vars)
+            elif isinstance(node, ast.For | ast.comprehension):
+                yield node.iter, _targets(node.target)
+            elif isinstance(node, ast.Call) and (names := parameters.get(_name(node).rpartition(".")[2])):
+                yield from ((value, [name for name in names if name != "self"]) for value in _arguments(node))
 
 
 def _walk(tree: ast.AST) -> Iterator[ast.AST]:
     """Yield all nodes but those that only type checkers read."""
-    if isinstance(tree, ast.If) and "TYPE_CHECKING" in ast.unparse(tree.test):
-        return
-    yield tree
-    for child in ast.iter_child_nodes(tree):
-        yield from _walk(child)
+    coming = [tree]
+    while coming:
+        node = coming.pop()
+        if not (isinstance(node, ast.If) and _last(node.test) == "TYPE_CHECKING"):
+            yield node
+            coming += ast.iter_child_nodes(node)
+
+
+def _last(node: ast.AST) -> str:
+    """Return the last part of a name."""
+    return getattr(node, "id", "") or getattr(node, "attr", "")
+
+
+def _dotted(node: ast.AST) -> str:
+    """Return a dotted name; "" of anything else."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
 def _name(call: ast.Call) -> str:
-    """Return the dotted name of what is called; "" of a call of a call."""
-    return ast.unparse(call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ""
+    """Return the dotted name of what is called; only its last part of a method of another value."""
+    return _dotted(call.func) or _last(call.func)
+
+
+def _arguments(call: ast.Call) -> list[ast.AST]:
+    return [*call.args, *(each.value for each in call.keywords)]
+
+
+def _targets(node: ast.AST) -> list[str]:
+    nodes = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
+    return [name for name in map(_dotted, nodes) if name]
+
+
+def _names_in(*values: ast.AST) -> set[str]:
+    """Return the dotted names in values, the functions that they call, and what names the own folder."""
+    names = set[str]()
+    for node in (each for value in values for each in ast.walk(value)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names |= {node.value} & _OWN_FOLDER
+        elif isinstance(node, ast.Name | ast.Attribute):
+            names |= {_dotted(node)} | ({_last(node)} & _OWN_FOLDER)
+        elif isinstance(node, ast.Call):
+            names.add(_name(node).rpartition(".")[2])
+    return names - {""}
 
 
 def _is_load(name: str) -> bool:
+    if name.startswith("subprocess.") or _STARTS.fullmatch(name):
+        return True
     return bool(_LOADERS.fullmatch(name.rpartition(".")[2])) and not _NO_LOADERS.fullmatch(name)
 
 
@@ -221,16 +276,6 @@ def _pretrained(call: ast.Call) -> bool:
     asked = [each.value for each in call.keywords if each.arg in {"weights", "pretrained"}]
     return any(
         (isinstance(value, ast.Constant) and (value.value is True or isinstance(value.value, str)))
-        or (isinstance(value, ast.Attribute) and "Weights" in ast.unparse(value))
+        or "Weights" in _dotted(value)
         for value in asked
-    )
-
-
-def _mentions(node: ast.AST, names: Collection[str]) -> bool:
-    return any(
-        (isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value in _OWN_FOLDER)
-        or (isinstance(each, ast.Name | ast.Attribute) and ast.unparse(each) in names)
-        or (isinstance(each, ast.Attribute) and each.attr in _OWN_FOLDER)
-        or (isinstance(each, ast.Call) and _name(each).rpartition(".")[2] in names)
-        for each in ast.walk(node)
     )
