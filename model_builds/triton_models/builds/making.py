@@ -262,7 +262,7 @@ def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig
     _copy(_weights(model, build), path, model, copy=copy_onnx)
     check_onnx(path)
     _record_weights(model, job)
-    optimize = (lambda file, _: optimize_onnx(file)) if model.optimize else None
+    optimize = (lambda: optimize_onnx(path)) if model.optimize else None
     return _finish(path, None, model, build, job, rewrite=optimize)
 
 
