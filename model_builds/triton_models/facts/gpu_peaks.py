@@ -9,9 +9,8 @@ at baseten.co/blog/nvidia-a10-vs-a10g-for-ml-model-inference; read 2026-11-26. R
   public measurement of 407 on the 6000 supports (zzc0721/torch-performance-test-data issue 161); the
   bandwidth of the 4500's server edition (exxactcorp.com) and, of the 6000, of its launch.
 
-No network reaches a peak: on
-an H200, matrix products of 8192 x 8192 reached 76 % of the FP32 row, 80 % of TF32 and 75 % of FP16, and a
-copy 87 % of the bandwidth (PyTorch 2.11, measured 2026-11-26).
+No network reaches a peak: on an H200, matrix products of 8192 x 8192 reached 76 % of the FP32 row, 80 % of
+TF32 and 75 % of FP16, and a copy 87 % of the bandwidth (PyTorch 2.11, measured 2026-11-26).
 """
 
 from __future__ import annotations
