@@ -16,6 +16,7 @@ from triton_models.builds.build import build
 from triton_models.builds.floor import NetworkCost, network_cost
 from triton_models.cli.main import main
 from triton_models.facts.gpu_peaks import PEAKS
+from triton_models.facts.instances import GPUS
 
 MATRIX = """
 from triton_models.spec import ModelDefinition, OnnxRuntime, PyTorchNetwork, Tensor, TensorRt
@@ -202,9 +203,45 @@ def test_a_network_whose_shapes_depend_on_its_data_has_no_floor(tmp_path):
     assert [problem.rule for problem in caught.value.problems] == ["network-cost"]
 
 
+def test_values_between_convolutions_count_even_if_all_else_is_fused(tmp_path):
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["c", "b"], ["d"]),
+        helper.make_node("Relu", ["d"], ["y"]),
+    ]
+    found = cost(tmp_path, nodes, {"x": [2, 8, 10, 10]}, weights={"w": floats(8, 8, 3, 3)})
+    one = 2 * 8 * 10 * 10
+    assert (found.between, found.groups) == (4 * one, one)  # the second convolution ends as the output
+    moved = 4 * (2 * found.groups + found.weights) + found.ends
+    assert found.floor(PEAKS["T4"], "fp32").bytes_s == pytest.approx(moved / 320e9)
+
+
+def test_scores_of_attention_are_within_a_group(tmp_path):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["q"]),
+        helper.make_node("Transpose", ["q"], ["k"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["q", "k"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["p"]),
+        helper.make_node("MatMul", ["p", "q"], ["y"]),
+    ]
+    assert cost(tmp_path, nodes, {"x": [2, 6, 8]}, weights={"w": floats(8, 8)}).groups == 2 * 6 * 8
+
+
+def test_the_footnote_explains_only_columns_that_are_shown(declare, models, capsys, monkeypatch):
+    declare("matrix", declaration=MATRIX)
+    for columns, shown in (("80", False), ("200", True)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main(["compare", "matrix", "--gpu", "B200", "--models", str(models)]) == 0
+        assert ("unfused" in capsys.readouterr().out) is shown
+
+
 def test_the_floor_is_the_longer_one_of_arithmetic_and_bytes():
     peaks = PEAKS["T4"]
-    cost = NetworkCost(batch=4, operations=8.1e9, weights=80_000_000, between=0, ends=0, uncounted={})
+    cost = NetworkCost(
+        batch=4, operations=8.1e9, weights=80_000_000, between=0, groups=0, ends=0, uncounted={}
+    )
     single, half = cost.floor(peaks, "fp32"), cost.floor(peaks, "fp16")
     assert (single.least_s, single.larger) == (pytest.approx(1e-3), "arithmetic")
     assert (half.least_s, half.larger) == (pytest.approx(0.5e-3), "bytes")
@@ -225,8 +262,15 @@ def test_compare_prints_the_floors_of_all_forms_without_a_gpu(declare, models, c
     assert rows[2]["bytes_ms"] < rows[0]["bytes_ms"]
 
 
-def test_a_gpu_without_known_peaks_is_refused(declare, models, capsys):
+def test_every_gpu_of_the_instance_table_has_peaks():
+    assert PEAKS.keys() == GPUS.keys()
+    for peaks in PEAKS.values():
+        assert peaks.per_second["fp32"] <= peaks.per_second["tf32"] <= peaks.per_second["fp16"], peaks.gpu
+
+
+def test_a_gpu_without_known_peaks_is_refused(declare, models, capsys, monkeypatch):
     declare("matrix", declaration=MATRIX)
+    monkeypatch.setattr("triton_models.facts.gpu_peaks.PEAKS", {"A10G": PEAKS["A10G"]})
     assert main(["compare", "matrix", "--gpu", "B300", "--models", str(models), "--json"]) == 1
     assert [each["rule"] for each in json.loads(capsys.readouterr().out)["error"]] == ["gpu-peaks"]
 

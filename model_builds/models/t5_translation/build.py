@@ -136,24 +136,27 @@ def export(version: Path) -> None:
     """Write encoder.onnx and decoder.onnx."""
     import torch
 
+    from triton_models.builds.export.fused import fuse_normalizations
     from triton_models.builds.export.onnx import export_onnx
 
     from .network import DecoderStep, Encoder
 
     t5 = source()
     rows, tokens, past = 2, 3, 4  # unusual sizes, so that the exporter does not treat them as constants
-    layers, heads, size = t5.config.num_decoder_layers, t5.config.num_heads, t5.config.d_kv
+    heads, size = t5.config.num_heads, t5.config.d_kv
     ids = torch.arange(rows * tokens, dtype=torch.int32).reshape(rows, tokens) % 2
-    read = torch.zeros(rows, layers, heads, tokens, size)
-    written = torch.zeros(rows, layers, heads, past, size)
-    open_read = {0: "batch", 3: "tokens"}
-    open_written = {0: "batch", 3: "past"}
     text = {0: "batch", 1: "tokens"}
+
+    def by_layer(kind: str) -> list[str]:
+        return [f"{kind}_{layer}" for layer in range(t5.config.num_decoder_layers)]
+
+    read = [*by_layer("keys"), *by_layer("values")]
+    written = [*by_layer("past_keys"), *by_layer("past_values")]
     export_onnx(
         Encoder(t5),
         version / "encoder.onnx",
         inputs={IDS.name: ids, MASK.name: ids},
-        outputs=["keys", "values"],
+        outputs=read,
         dynamic={IDS.name: text, MASK.name: text},
     )
     export_onnx(
@@ -162,21 +165,19 @@ def export(version: Path) -> None:
         inputs={
             "token": ids[:, :1],
             MASK.name: ids,
-            "keys": read,
-            "values": read,
-            "past_keys": written,
-            "past_values": written,
+            **dict.fromkeys(read, torch.zeros(rows, heads, tokens, size)),
+            **dict.fromkeys(written, torch.zeros(rows, heads, past, size)),
         },
-        outputs=["next_token", "all_keys", "all_values"],
+        outputs=["next_token", *by_layer("all_keys"), *by_layer("all_values")],
         dynamic={
             "token": {0: "batch"},
             MASK.name: text,
-            "keys": open_read,
-            "values": open_read,
-            "past_keys": open_written,
-            "past_values": open_written,
+            **{name: {0: "batch", 2: "tokens"} for name in read},
+            **{name: {0: "batch", 2: "past"} for name in written},
         },
     )
+    for name in ("encoder.onnx", "decoder.onnx"):
+        fuse_normalizations(version / name)
 
 
 def examples() -> list[Example]:

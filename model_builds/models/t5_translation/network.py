@@ -1,7 +1,8 @@
 """T5 as two networks that ONNX can represent: the encoder, which runs once, and one step of the decoder.
 
 The decoder keeps the keys and values of the tokens so far, so that a step costs the same for the first token
-and the hundredth. Tensors with keys or values are [batch, layers, heads, tokens, head size].
+and the hundredth. Each layer has its own tensors, [batch, heads, tokens, head size]: a step would copy all of
+one tensor for all layers. So a list of keys or values is a run of inputs or outputs, in the order of the layers.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ class Encoder(nn.Module):
         self.attention = nn.ModuleList(block.layer[1].EncDecAttention for block in t5.decoder.block)
         self.heads = t5.config.num_heads
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the keys and the values of all layers."""
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, ...]:
+        """Return the keys of all layers, then their values."""
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         keys = [_heads(layer.k(hidden), self.heads) for layer in self.attention]
         values = [_heads(layer.v(hidden), self.heads) for layer in self.attention]
-        return torch.stack(keys, dim=1), torch.stack(values, dim=1)
+        return (*keys, *values)
 
 
 class DecoderStep(nn.Module):
@@ -42,36 +43,31 @@ class DecoderStep(nn.Module):
         self.heads = t5.config.num_heads
         self.scale = t5.config.d_model**-0.5 if t5.config.scale_decoder_outputs else 1.0
 
-    def forward(  # noqa: PLR0917  the exporter gives them by position
-        self,
-        token: Tensor,
-        attention_mask: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        past_keys: Tensor,
-        past_values: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the next token [batch, 1], and the past including this token."""
+    def forward(self, token: Tensor, attention_mask: Tensor, *caches: Tensor) -> tuple[Tensor, ...]:
+        """Return the next token [batch, 1], and the keys and values of the past including this token.
+
+        The caches are the encoder's keys and values, then the keys and values of the past.
+        """
+        layers = len(self.decoder.block)
+        keys, values, past_keys, past_values = (caches[at * layers : (at + 1) * layers] for at in range(4))
         hidden = self.decoder.embed_tokens(token)
         hide = (1.0 - attention_mask[:, None, None, :].float()) * torch.finfo(torch.float32).min
-        bias = self._bias(past_keys.shape[3])
+        bias = self._bias(past_keys[0].shape[2])
         own_keys, own_values = [], []
         for number, block in enumerate(self.decoder.block):
             own, cross, feed_forward = block.layer
             normed = own.layer_norm(hidden)
             key = _heads(own.SelfAttention.k(normed), self.heads)
             value = _heads(own.SelfAttention.v(normed), self.heads)
-            own_keys.append(torch.cat([past_keys[:, number], key], dim=2))
-            own_values.append(torch.cat([past_values[:, number], value], dim=2))
+            own_keys.append(torch.cat([past_keys[number], key], dim=2))
+            own_values.append(torch.cat([past_values[number], value], dim=2))
             hidden = hidden + self._attend(own.SelfAttention, normed, own_keys[-1], own_values[-1], bias)
             normed = cross.layer_norm(hidden)
-            hidden = hidden + self._attend(
-                cross.EncDecAttention, normed, keys[:, number], values[:, number], hide
-            )
+            hidden = hidden + self._attend(cross.EncDecAttention, normed, keys[number], values[number], hide)
             hidden = feed_forward(hidden)
         logits = self.head(self.decoder.final_layer_norm(hidden) * self.scale)
         chosen = logits.argmax(dim=-1).to(torch.int32)
-        return chosen, torch.stack(own_keys, dim=1), torch.stack(own_values, dim=1)
+        return (chosen, *own_keys, *own_values)
 
     def _bias(self, past: int) -> Tensor:
         """Return the relative position bias of each earlier token; all layers share the first one's."""

@@ -29,9 +29,9 @@ class TritonPythonModel:
         self.device = ("cuda" if gpu else "cpu", int(args["model_instance_device_id"]) if gpu else 0)
         self.encoder = self._load("encoder.onnx", threads)
         self.decoder = self._load("decoder.onnx", threads)
-        # [batch, layers, heads, tokens, head size]
-        past = next(each for each in self.decoder.get_inputs() if each.name == "past_keys")
-        _, self.layers, self.heads, _, self.head_size = past.shape
+        # [batch, heads, tokens, head size], for each layer
+        past = [each for each in self.decoder.get_inputs() if each.name.startswith("past_keys_")]
+        self.layers, (_, self.heads, _, self.head_size) = len(past), past[0].shape
 
     def execute(self, requests):
         """Return one response per request, in order."""
@@ -95,29 +95,28 @@ class TritonPythonModel:
         binding = self.encoder.io_binding()
         binding.bind_cpu_input(IDS, ids)
         binding.bind_cpu_input(MASK, mask)
-        keys, values = self._run(self.encoder, binding, ["keys", "values"])
+        read = self._by_layer("keys", "values")
+        caches = dict(zip(read, self._run(self.encoder, binding, read), strict=True))
         mask_there = self._there(mask)
-        nothing = np.zeros((rows, self.layers, self.heads, 0, self.head_size), dtype=np.float32)
-        past_keys, past_values = self._there(nothing), self._there(nothing)
+        nothing = self._there(np.zeros((rows, self.heads, 0, self.head_size), dtype=np.float32))
+        before = self._by_layer("past_keys", "past_values")
+        caches |= dict.fromkeys(before, nothing)
         written = [np.full((rows, 1), PAD, dtype=np.int32)]
         finished = np.zeros((rows, 1), dtype=bool)
         while len(written) <= self.max_new_tokens and not finished.all():
             binding = self.decoder.io_binding()
             binding.bind_cpu_input("token", written[-1])
-            for name, value in (
-                (MASK, mask_there),
-                ("keys", keys),
-                ("values", values),
-                ("past_keys", past_keys),
-                ("past_values", past_values),
-            ):
+            for name, value in {MASK: mask_there, **caches}.items():
                 binding.bind_ortvalue_input(name, value)
-            token, past_keys, past_values = self._run(
-                self.decoder, binding, ["next_token", "all_keys", "all_values"]
-            )
+            outputs = ["next_token", *self._by_layer("all_keys", "all_values")]
+            token, *past = self._run(self.decoder, binding, outputs)
+            caches |= dict(zip(before, past, strict=True))
             written.append(np.where(finished, PAD, token.numpy()).astype(np.int32))
             finished |= written[-1] == END
         return np.concatenate(written, axis=1)
+
+    def _by_layer(self, *kinds):
+        return [f"{kind}_{layer}" for kind in kinds for layer in range(self.layers)]
 
     def _run(self, session, binding, outputs):
         for name in outputs:

@@ -154,6 +154,7 @@ def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Itera
 def _make_exported(
     network: torch.nn.Module, model: PyTorchNetwork, build: ModelDefinition, job: Job
 ) -> ModelConfig:
+    from triton_models.builds.export.attention import simplify_attention
     from triton_models.builds.export.compared import run_module
     from triton_models.builds.export.fused import fuse
     from triton_models.builds.export.onnx import OPSET, export_network
@@ -163,11 +164,13 @@ def _make_exported(
     export_network(network, model, path, opset=job.release.plan_opset if plan else OPSET)
     _check_outputs(model, [each.name for each in onnx_signature(path).outputs], job)
     source = run_module(network, [tensor.name for tensor in model.inputs], model.outputs)
-    return _finish(path, source, model, build, job, rewrite=fuse if not plan and _on_ort(model) else None)
 
+    def rewrite() -> None:
+        simplify_attention(path, model)
+        if isinstance(model.backend, OnnxRuntime):
+            fuse(path, model, job.release)
 
-def _on_ort(model: PyTorchNetwork) -> bool:
-    return isinstance(model.backend, OnnxRuntime)
+    return _finish(path, source, model, build, job, rewrite=rewrite)
 
 
 def _finish(
@@ -177,19 +180,22 @@ def _finish(
     build: ModelDefinition,
     job: Job,
     *,
-    rewrite: Callable[..., object] | None = None,
+    rewrite: Callable[[], None] | None = None,
 ) -> ModelConfig:
     """Rewrite a network, bring it into its precision, compare it with its source, and configure it.
 
     The configuration is derived last, from the finished file. The checks of tensors come first.
     """
+    from triton_models.builds.export.convolutions import check_options, note_changing_shapes
     from triton_models.builds.verified import prepare
 
+    check_options(model, job.release)
+    note_changing_shapes(path, model, job)
     _derive(model, job, job.signature(path))
     _count(path, model, build, job)
     verified = prepare(path, source, model, build, job)
     if rewrite is not None:
-        rewrite(path, model)
+        rewrite()
     verified.lower()
     config = _configure_network(model, build, job, job.signature(path), options=verified.gpu_options())
     if isinstance(model.backend, TensorRt):
@@ -256,7 +262,7 @@ def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig
     _copy(_weights(model, build), path, model, copy=copy_onnx)
     check_onnx(path)
     _record_weights(model, job)
-    optimize = (lambda file, _: optimize_onnx(file)) if model.optimize else None
+    optimize = (lambda: optimize_onnx(path)) if model.optimize else None
     return _finish(path, None, model, build, job, rewrite=optimize)
 
 

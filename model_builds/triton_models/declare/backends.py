@@ -53,9 +53,15 @@ class OnnxRuntime:
             equal, also the batch sizes. Otherwise the arena keeps a block for each shape that is larger than
             those before it: do not use it with dynamic batching or sizes that vary.
         copy_in_default_stream: True if copies share the stream of the computation.
+        prefer_nhwc: True lets CUDA run convolutions with the channels last, for which tensor cores are built.
+            Since release 25.03. Images belong on TensorRT: this, and the next option, narrow the gap, and
+            were not measured here.
+        fuse_conv_bias: True lets cuDNN add the bias, and apply the activation, within the convolution. Since
+            release 24.12.
         precision: The precision on a GPU. A file keeps its own by default. A network of PyTorch is in "fp16"
             where the tolerance has one for it and the build finds the network within it on the CPU, otherwise
-            in "fp32"; the build says which layer is too coarse. "fp16" makes that an error. Inputs and outputs keep their types. "tf32" lets Ampere and
+            in "fp32"; the build says which layer is too coarse. "fp16" makes that an error. Inputs and
+            outputs keep their types. "tf32" lets Ampere and
             newer GPUs round the FP32 inputs of convolutions and matrix products to 10 bits of mantissa:
             faster, but up to a hundred times less accurate than FP32. It needs a tolerance for "tf32", and is
             for networks that FP16 cannot hold; ONNX Runtime's own default is TF32, so that answers differ
@@ -75,10 +81,14 @@ class OnnxRuntime:
     gpu_memory_limit: int | None = None
     arena_extension: Literal["next_power_of_two", "same_as_requested"] | None = None
     copy_in_default_stream: bool | None = None
+    prefer_nhwc: bool | None = None
+    fuse_conv_bias: bool | None = None
     precision: Literal["fp32", "tf32", "fp16"] | None = None
 
     backend: ClassVar[str] = "onnxruntime"
     LEAST: ClassVar[Mapping[str, int]] = {"intra_op_threads": 0, "inter_op_threads": 0, "gpu_memory_limit": 0}
+    CONVOLUTION_OPTIONS: ClassVar[Mapping[str, str]] = {"prefer_nhwc": "25.03", "fuse_conv_bias": "24.12"}
+    """Options of CUDA's convolutions, with the first release whose ONNX Runtime has them."""
 
     def configure_gpu(
         self, config: Any, *, switches_tf32: bool, half: bool = False, strict_norms: bool = False
@@ -95,6 +105,9 @@ class OnnxRuntime:
         options = {"enable_skip_layer_norm_strict_mode": 1} if strict_norms else {}
         if not half:
             options["use_tf32"] = int(self.precision == "tf32")
+        for option in self.CONVOLUTION_OPTIONS:
+            if getattr(self, option) is not None:
+                options[option] = int(getattr(self, option))
         if switches_tf32 and options:
             cuda = config.optimization.execution_accelerators.gpu_execution_accelerator.add(name="cuda")
             cuda.parameters.update({name: str(value) for name, value in options.items()})
@@ -129,8 +142,9 @@ class OnnxRuntime:
 class TensorRt:
     """TensorRT: the network is compiled into a plan by a GPU build, and stays ONNX in a portable one.
 
-    While a plan loads, the server holds it twice in host memory, and many models may load at the same time:
-    plans of more than a gigabyte need an instance type with more memory than the 16 GiB of an xlarge.
+    Many models may load at the same time, and up to release 25.12 the server holds a plan twice in host
+    memory while it loads (pull request 118 of tensorrt_backend, in r26.01): there, plans of more than a
+    gigabyte need an instance type with more memory than the 16 GiB of an xlarge.
 
     ```python
     TensorRt(precision="fp16", opt_batch=8)
@@ -138,13 +152,14 @@ class TensorRt:
 
     Attributes:
         precision: Of a file, by default "fp32". Of a network of PyTorch, "fp16" if the declaration has a
-            tolerance for it and the build finds the network within it on the CPU, otherwise "fp32". "fp32" keeps FP32 arithmetic. "tf32" lets
-            TensorRT use TF32 on Ampere and newer. "fp16" and "bf16" (Ampere and newer) let it choose kernels
-            of that type; since TensorRT 11 the network is first converted. "int8" and "fp8" (Ada, Hopper and
-            newer) are for quantized networks, with QuantizeLinear and DequantizeLinear in the ONNX file, as
-            NVIDIA's Model Optimizer writes them. Operators that are not quantized run in FP16 until TensorRT
-            10, and in the file's type since 11, so quantize an FP16 file: FP32 next to INT8 may be slower
-            than "fp16". These, and "bf16", since TensorRT 10.
+            tolerance for it and the build finds the network within it on the CPU, otherwise "fp32". "fp32"
+            keeps FP32 arithmetic. "tf32" lets TensorRT use TF32 on Ampere and newer. "fp16" and "bf16"
+            (Ampere and newer) let it choose kernels of that type; since TensorRT 11 the network is first
+            converted. "int8" and "fp8" (Ada, Hopper and newer) are for quantized networks, with
+            QuantizeLinear and DequantizeLinear in the ONNX file, as NVIDIA's Model Optimizer writes them.
+            Operators that are not quantized run in FP16 until TensorRT 10, and in the file's type since 11,
+            so quantize an FP16 file: FP32 next to INT8 may be slower than "fp16". These, and "bf16", since
+            TensorRT 10.
         hardware: The GPUs that the plan runs on. "this-gpu" is the model that compiled it, and gives the
             fastest plan. "same-compute-capability" adds other models with its compute capability, such as
             L40S for L4, since TensorRT 10.9. "ampere+" is every GPU of compute capability 8.0 or newer.
@@ -152,7 +167,8 @@ class TensorRt:
             batching prefers, otherwise a size between 1 and max_batch_size: 4 of 8, 8 of 32, 16 of 128.
         small_batch: The largest batch of a second profile, which is tuned for a batch of 1; 0 for none. By
             default 4 if `opt_batch` is larger, since release 25.05. Triton runs a batch in the profile that
-            is tuned for the closer size. Each instance has an execution context per profile.
+            is tuned for the closer size. Each instance has an execution context per profile; before release
+            25.05 each takes as much memory as the largest, so set it there only after a measurement.
         workspace_mb: The maximum GPU memory in MiB that a kernel of the plan may use; by default all of it.
             A lower limit excludes fast kernels, but leaves memory to other models.
         optimization_level: From 0, fastest to compile, to 5, fastest to run; trtexec's default is 3. One more

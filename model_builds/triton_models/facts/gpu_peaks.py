@@ -1,9 +1,16 @@
 """The peaks of GPUs: arithmetic per precision, and memory bandwidth, for the floor of a network.
 
 Source: NVIDIA's datasheets of each GPU, without sparsity; for the A10G, which only AWS has, the comparison
-at baseten.co/blog/nvidia-a10-vs-a10g-for-ml-model-inference; read 2026-11-26. No network reaches a peak: on
-an H200, matrix products of 8192 x 8192 reached 76 % of the FP32 row, 80 % of TF32 and 75 % of FP16, and a
-copy 87 % of the bandwidth (PyTorch 2.11, measured 2026-11-26).
+at baseten.co/blog/nvidia-a10-vs-a10g-for-ml-model-inference; read 2026-11-26. Read 2026-11-28:
+
+* B200 and B300: an eighth of the HGX boards' figures, half of those with sparsity
+  (fibermall.com/blog/?p=17161, glennklockwood.com/garden/processors/B200).
+* RTX PRO: cores at the boost clock (technical.city), tensor cores in FP16 at 4 times the FP32 rate, which a
+  public measurement of 407 on the 6000 supports (zzc0721/torch-performance-test-data issue 161); the
+  bandwidth of the 4500's server edition (exxactcorp.com) and, of the 6000, of its launch.
+
+No network reaches a peak: on an H200, matrix products of 8192 x 8192 reached 76 % of the FP32 row, 80 % of
+TF32 and 75 % of FP16, and a copy 87 % of the bandwidth (PyTorch 2.11, measured 2026-11-26).
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from triton_models.base.checks import Check
 from triton_models.facts.instances import Gpu
 from triton_models.facts.tensorrt import Precision
 
-GPU_PEAKS = Check(id="gpu-peaks", source="NVIDIA's datasheets, read 2026-11-26")
+GPU_PEAKS = Check(id="gpu-peaks", source="NVIDIA's datasheets, read 2026-11-26 and 2026-11-28")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +54,10 @@ _ROWS = (
     ("A100-80GB", 2039, 19.5, 156, 312, 312, 624, 312),
     ("H100", 3350, 67, 494, 989, 989, 1979, 1979),
     ("H200", 4800, 67, 494, 989, 989, 1979, 1979),
+    ("B200", 8000, 75, 1125, 2250, 2250, 4500, 4500),
+    ("B300", 8000, 75, 1125, 2250, 2250, 125, 4500),
+    ("RTX-PRO-4500", 800, 55, 110, 220, 220, 440, 440),
+    ("RTX-PRO-6000", 1792, 126, 252, 504, 504, 1008, 1008),
 )
 _PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "fp16", "bf16", "int8", "fp8")
 

@@ -94,7 +94,7 @@ GPUS: Mapping[str, Gpu] = _gpus(
     ("B200", "10.0", 179 << 10),
     ("B300", "10.3", 268 << 10),
     ("RTX-PRO-4500", "12.0", 32 << 10),
-    ("RTX-PRO-6000", "12.0", 96 << 10),
+    ("RTX-PRO-6000", "12.0", 97887),  # nvidia-smi in public logs, not checked here
 )
 
 _Row = tuple[str, int, int, float, int]  # size, GPUs, vCPUs, memory GiB, NVMe GB

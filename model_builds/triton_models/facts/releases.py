@@ -54,6 +54,14 @@ REMOVED_BACKENDS: Mapping[str, str] = {"tensorflow": "25.03"}
 # src/onnxruntime.cc of the branches r24.05 and r24.06 of onnxruntime_backend, read 2026-11-22.
 _TF32_SWITCH_SINCE = "24.06"
 
+# The first release whose ONNX Runtime plans a convolution again whenever its input changes its shape: 1.20
+# moved to cuDNN 9's frontend, without the cache by shape of conv_8.h. Conv::UpdateState of 1.21.0, and issue
+# 23006 of onnxruntime, open on 2026-11-28.
+_CONVOLUTIONS_REPLANNED_SINCE = "24.12"
+
+# The first release with ONNX Runtime 1.22, whose fused kernels take attention_bias: see builds.export.fused.
+_ATTENTION_BIAS_SINCE = "25.05"
+
 # The first release whose TensorRT backend reads execution_context_allocation_strategy: ParseParameters of
 # src/model_state.cc of tensorrt_backend, branches r24.03 to r25.09, read 2026-11-26.
 _CONTEXT_STRATEGY_SINCE = "25.05"
@@ -212,6 +220,16 @@ class Release:
     def switches_tf32(self) -> bool:
         """True if TF32 can be disabled per ONNX Runtime model; older releases can only do so per server."""
         return self.name >= _TF32_SWITCH_SINCE
+
+    @property
+    def replans_convolutions(self) -> bool:
+        """True if ONNX Runtime on a GPU plans convolutions again whenever the batch size changes."""
+        return self.name >= _CONVOLUTIONS_REPLANNED_SINCE
+
+    @property
+    def fuses_attention_bias(self) -> bool:
+        """True if ONNX Runtime's fused attention takes a mask that is added to the scores."""
+        return self.name >= _ATTENTION_BIAS_SINCE
 
     @property
     def sizes_contexts(self) -> bool:

@@ -40,6 +40,7 @@ class Floors:
                     "operations": cost.operations,
                     "weights": cost.weights,
                     "between_operators": cost.between,
+                    "between_groups": cost.groups,
                     "input_output_bytes": cost.ends,
                     "arithmetic_ms": _ms(floor.arithmetic_s),
                     "bytes_ms": _ms(floor.bytes_s),
@@ -61,32 +62,37 @@ class Floors:
             for cost, floor in zip(network.costs, network.floors, strict=True)
         ]
 
+    @staticmethod
+    def _columns(rows: Sequence[tuple[str, NetworkFloor, NetworkCost, Floor]]) -> list[Column]:
+        return [
+            Column(title="model", cells=[name for name, *_ in rows]),
+            Column(title="network", cells=[network.model for _, network, *_ in rows], rank=2),
+            Column(title="in", cells=[network.precision for _, network, *_ in rows]),
+            _numbers("batch", [floor.batch for *_, floor in rows]),
+            _numbers("GFLOP", [cost.operations / 1e9 for *_, cost, _ in rows], rank=1),
+            _numbers("weights", [cost.weights / 1e6 for *_, cost, _ in rows], rank=3),
+            _numbers("arithmetic", [floor.arithmetic_s * 1e3 for *_, floor in rows], rank=4),
+            _numbers("bytes", [floor.bytes_s * 1e3 for *_, floor in rows], rank=5),
+            _numbers("floor", [floor.least_s * 1e3 for *_, floor in rows]),
+            Column(title="by", cells=[floor.larger for *_, floor in rows], rank=1),
+            _numbers("rows/s", [floor.rows_per_second for *_, floor in rows]),
+            _numbers("unfused", [floor.unfused_s * 1e3 for *_, floor in rows], rank=6),
+        ]
+
     def lines(self) -> Iterator[str]:
         """Yield the lines of a table, and what its columns are."""
         yield f"the least time on {self.peaks.gpu}, by its peaks: nothing was measured"
         yield ""
         if rows := self._rows():
-            yield from table(
-                [
-                    Column(title="model", cells=[name for name, *_ in rows]),
-                    Column(title="network", cells=[network.model for _, network, *_ in rows], rank=2),
-                    Column(title="in", cells=[network.precision for _, network, *_ in rows]),
-                    _numbers("batch", [floor.batch for *_, floor in rows]),
-                    _numbers("GFLOP", [cost.operations / 1e9 for *_, cost, _ in rows], rank=1),
-                    _numbers("weights", [cost.weights / 1e6 for *_, cost, _ in rows], rank=3),
-                    _numbers("arithmetic", [floor.arithmetic_s * 1e3 for *_, floor in rows], rank=4),
-                    _numbers("bytes", [floor.bytes_s * 1e3 for *_, floor in rows], rank=5),
-                    _numbers("floor", [floor.least_s * 1e3 for *_, floor in rows]),
-                    Column(title="by", cells=[floor.larger for *_, floor in rows], rank=1),
-                    _numbers("rows/s", [floor.rows_per_second for *_, floor in rows]),
-                    _numbers("unfused", [floor.unfused_s * 1e3 for *_, floor in rows], rank=6),
-                ]
-            )
+            lines = list(table(self._columns(rows)))
+            yield from lines
             yield ""
             yield (
-                "Times in ms, weights in millions. The floor is the longer one of arithmetic and bytes. "
-                "unfused: all bytes if no operators are fused."
+                "Times in ms, weights in millions. The floor is the longer one of arithmetic and bytes, "
+                "with those between fused operators. 3 times the floor is good for large batches."
             )
+            if "unfused" in lines[0]:
+                yield "unfused: all bytes if no operators are fused."
         for name, networks in self.models.items():
             if not networks:
                 yield f"{name} has no network of PyTorch or ONNX, so it has no floor"
@@ -138,6 +144,7 @@ def request_floor(
             operations=sum(each.operations for each in costs),
             weights=sum(each.weights for each in costs),
             between=sum(each.between for each in costs),
+            groups=sum(each.groups for each in costs),
             ends=sum(each.ends for each in costs),
             uncounted={name: count for each in costs for name, count in each.uncounted.items()},
         ),

@@ -1,35 +1,38 @@
 """Fused attention for ONNX Runtime: an encoder's attention, normalization or activation as one operator.
 
 These are the operators of ONNX Runtime's own transformer optimizer, which finds no attention in what
-PyTorch's exporter writes now; onnxscript's does. It adds the mask to the scores, which ONNX Runtime before
-1.20 refuses unless each head has a copy. The mask of the request replaces that sum.
+PyTorch's exporter writes now; onnxscript's does. It adds the mask to the scores, as attention_bias. From 1.22
+on, CUDA's memory-efficient kernel takes that, for FP16 if the tokens are a multiple of 8, and then writes no
+scores to memory (attention.cc of 1.21.0, read 2026-11-28; the older kernel reads a bias wrongly until pull
+request 24017, in 1.22). Before 1.20, ONNX Runtime refuses a bias unless each head has a copy. So older
+releases get the mask of the request in its place, with which CUDA uses no such kernel.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.networks import onnx_signature
 from triton_models.base.encoding import Tensors
-from triton_models.builds.export.accepted import accepted_by
-from triton_models.builds.export.compared import difference, run, session
-from triton_models.builds.export.drawn import plain_requests
+from triton_models.builds.export.attention import bound_input, equal, requests_of
 from triton_models.builds.export.onnx import LARGEST_BYTES, serialise
 from triton_models.declare.models import PyTorchNetwork
+from triton_models.facts.releases import Release
 
 _DOMAIN = "com.microsoft"
-_MASK, _SUM = 3, 5  # places of Attention's inputs
+_MASK, _BIAS = 3, 5  # places of Attention's inputs
 # Of ONNX Runtime 1.16, which the oldest release has, and newer.
 _KNOWN = frozenset({"Attention", "SkipLayerNormalization", "BiasGelu", "Gelu", "FusedMatMul"})
-_EQUAL = 1e-3
 _TEXTS_AND_TOKENS = 2
 
 
-def fuse(path: Path, model: PyTorchNetwork) -> int:
+def fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
     """Fuse the attentions of a network in place, if all can be, and its answers to drawn inputs stay equal.
+
+    The mask has the form that the kernels of the release take.
 
     A network that the rewriter or ONNX Runtime fails for stays as it is.
 
@@ -37,7 +40,7 @@ def fuse(path: Path, model: PyTorchNetwork) -> int:
         How many attentions are fused.
     """
     try:
-        return _fuse(path, model)
+        return _fuse(path, model, release)
     except Exception as error:  # noqa: BLE001  of two libraries, for a network that can be served as it is
         said = str(error).partition("\n")[0]
         sys.stderr.write(
@@ -46,7 +49,7 @@ def fuse(path: Path, model: PyTorchNetwork) -> int:
         return 0
 
 
-def _fuse(path: Path, model: PyTorchNetwork) -> int:
+def _fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
     import onnx
     import onnx_ir
     from onnxscript.rewriter.ort_fusions import optimize_for_ort
@@ -60,18 +63,47 @@ def _fuse(path: Path, model: PyTorchNetwork) -> int:
     attentions = [node for node in fused.graph.node if node.op_type == "Attention"]
     if not attentions or len(attentions) != count["sdpa"] or not own <= _KNOWN:
         return 0
-    requests = plain_requests(onnx_signature(path).inputs, model, accepted_by(network))
-    exact = session(network)
-    answers = [run(exact, request) for request in requests]
-    adds = any(len(each.input) > _SUM for each in attentions)
-    for masked in (_masked(fused, mask) for mask in _may_be_masks(requests[0])) if adds else (fused,):
-        finished = _finished(masked)
-        other = session(finished)
-        pairs = zip(answers, requests, strict=True)
-        if all(difference(answer, run(other, each), scaled=True)[1] <= _EQUAL for answer, each in pairs):
+    requests = requests_of(network, path, model)
+    for candidate in _candidates(rewritten, requests[0], release):
+        finished = _finished(candidate)
+        if equal(network, finished, requests):
             path.write_bytes(serialise(finished))
             return len(attentions)
     return 0
+
+
+def fuse_normalizations(path: Path) -> int:
+    """Fuse the root mean square normalizations of a network for ONNX Runtime, with the sums before them.
+
+    Its attentions stay as they are: for one token, a fused attention would copy keys and values first.
+
+    Returns:
+        How many normalizations are fused.
+    """
+    import onnx_ir
+    from onnxscript.rewriter.ort_fusions.rms_normalization import fuse_rms_normalization
+    from onnxscript.rewriter.ort_fusions.skip_normalization import fuse_skip_rms_normalization
+
+    model = onnx_ir.load(path)
+    count = int(fuse_rms_normalization(model))
+    fuse_skip_rms_normalization(model)
+    if count:
+        path.write_bytes(serialise(_finished(onnx_ir.to_proto(model))))
+    return count
+
+
+def _candidates(rewritten: Any, request: Tensors, release: Release) -> Iterator[Any]:
+    """Yield the fused network with each form of its masks that may be right, the fastest first."""
+    import onnx_ir
+
+    fused = onnx_ir.to_proto(rewritten)
+    biased = [node for node in rewritten.graph if node.op_type == "Attention" and len(node.inputs) > _BIAS]
+    if not biased:
+        yield fused
+        return
+    if release.fuses_attention_bias and all(bound_input(node, _BIAS) for node in biased):
+        yield onnx_ir.to_proto(rewritten)
+    yield from (_masked(fused, mask) for mask in _may_be_masks(request))
 
 
 def _may_be_masks(requests: Tensors) -> list[str]:
@@ -105,4 +137,5 @@ def _finished(fused: Any) -> Any:
     for node in finished.graph.node:
         while len(node.output) > 1 and node.output[-1] not in used:
             node.output.pop()
+        node.output[1:] = [name if name in used else "" for name in node.output[1:]]
     return finished

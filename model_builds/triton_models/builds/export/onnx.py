@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import io
 import logging
 import shutil
@@ -104,15 +105,19 @@ def _traced(
     # Clone them, because the exporter merges two inputs that share a tensor.
     examples = tuple(example.clone() for example in inputs.values())
     sizes = {name: torch.export.Dim(name) for axes in dynamic.values() for name in axes.values()}
+    shapes: tuple[Any, ...] = tuple(
+        {axis: sizes[size] for axis, size in dynamic.get(name, {}).items()} for name in inputs
+    )
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    if parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL:
+        shapes = (*shapes[: len(parameters) - 1], shapes[len(parameters) - 1 :])
     with quiet(), torch.no_grad():
         program = torch.onnx.export(
             module,
             examples,
             input_names=list(inputs),
             output_names=list(outputs),
-            dynamic_shapes=tuple(
-                {axis: sizes[size] for axis, size in dynamic.get(name, {}).items()} for name in inputs
-            ),
+            dynamic_shapes=shapes,
             opset_version=OPSET,
             dynamo=True,
             verbose=False,
