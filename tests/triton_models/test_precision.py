@@ -35,7 +35,7 @@ BF16 = helper.make_tensor("b", TensorProto.BFLOAT16, [4], [0.0] * 4)
     ("weights", "precision"),
     [
         ([weight("w", "float32", 8, 8)], "fp32"),
-        ([weight("w", "float16", 8, 8), weight("norm", "float32", 8)], "fp16"),
+        ([weight("n1", "float32", 8), weight("n2", "float32", 8), weight("w", "float16", 8, 8)], "fp16"),
         ([weight("w", "int8", 8, 8), weight("scale", "float32", 8)], "int8"),
         ([weight("w", "float32", 8), weight("shape", "int64", 64)], "fp32"),
         ([BF16], "bf16"),
