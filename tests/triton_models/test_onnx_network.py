@@ -177,3 +177,14 @@ def test_the_weights_in_another_file_are_read_as_onnx_runtime_reads_them(tmp_pat
     (path / "1" / "weights.bin").rename(path / "weights.bin")
     path = write_model(tmp_path, side_weights("../weights.bin"), **options)
     assert rules(path) == []
+
+
+def test_a_name_that_is_no_text_is_refused_without_a_word_of_onnx_runtime(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = write_model(tmp_path, b"", batch=8, x="dims: [ 4 ]", y="dims: [ 4 ]")
+    damaged = ROWS.replace(b"Relu", b"\xfcelu")
+    assert damaged != ROWS
+    (path / "1" / "model.onnx").write_bytes(damaged)
+    rules(path)
+    assert capfd.readouterr() == ("", "")

@@ -40,7 +40,10 @@ def session_of(source: Path | bytes, *, level: int = 0) -> Any | None:
     options.intra_op_num_threads = 1
     content = source if isinstance(source, bytes) else str(source)
     try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        # Without enable_fallback=0, it prints errors of a damaged file, and tries again.
+        return onnxruntime.InferenceSession(
+            content, options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
     except Exception:  # noqa: BLE001  ONNX Runtime's exceptions have no common class
         return None
 
