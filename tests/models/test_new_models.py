@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from one_server import tensors_of
 from small_onnx import network_of
 
-from tests.reported import refused
+from tests.reported import refused, reported
 from triton_models.artifact.pbtxt import read_config
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
@@ -392,9 +392,19 @@ def of_lightgbm() -> lightgbm.Booster:
     return lightgbm.train(options, lightgbm.Dataset(np.array(DATA), TARGET), 2)
 
 
+def of_softmax() -> xgboost.Booster:
+    """A forest whose own predict() answers with classes."""
+    options = {"objective": "multi:softmax", "num_class": 3}
+    return xgboost.train(options, xgboost.DMatrix(np.array(DATA), np.arange(len(DATA)) % 3), 2)
+
+
 @pytest.mark.parametrize(
     ("train", "file", "package"),
-    [(of_xgboost, "churn.ubj", "xgboost-cpu"), (of_lightgbm, "churn.txt", "lightgbm")],
+    [
+        (of_xgboost, "churn.ubj", "xgboost-cpu"),
+        (of_softmax, "churn.json", "xgboost-cpu"),
+        (of_lightgbm, "churn.txt", "lightgbm"),
+    ],
 )
 def test_a_forest_becomes_a_model(
     train: Callable[[], Any], file: str, package: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -404,6 +414,53 @@ def test_a_forest_becomes_a_model(
     assert (tmp_path / "churn" / "requirements.txt").read_text() == f"{package}\n"
     said = verified(tmp_path, "churn", capsys)
     assert re.search(r"churn: fp32, equal on \d+ drawn rows; answered 1 generated example as its", said)
+
+
+def test_a_forest_that_was_stopped_early_is_begun_and_asks_which_iterations_answer(tmp_path: Path) -> None:
+    booster = of_xgboost()
+    booster.set_attr(best_iteration="0")
+    booster.save_model(tmp_path / "churn.ubj")
+    assert new(tmp_path, "churn", "--forest", str(tmp_path / "churn.ubj")) == 0
+    with reported("forest-iterations"):
+        build("churn", models=tmp_path, output=tmp_path / "out")
+    file = tmp_path / "churn" / "build.py"
+    text = file.read_text()
+    assert "# The forest has 2 iterations, of which 1 are its best." in text
+    file.write_text(text.replace("ITERATIONS = None", 'ITERATIONS = "best"'))
+    assert build("churn", models=tmp_path, output=tmp_path / "out")
+
+
+def test_the_codes_of_categories_are_written_into_the_declaration(tmp_path: Path) -> None:
+    rows = np.stack([np.arange(100.0) % 7, np.arange(100) % 4], axis=1)
+    options = {"objective": "binary", "verbose": -1, "min_data_in_leaf": 1, "min_data_per_group": 1}
+    data = lightgbm.Dataset(rows, rows[:, 1] % 2, feature_name=["size", "color"], categorical_feature=[1])
+    text = lightgbm.train(options, data, 2).model_to_string()
+    names = json.dumps([['a "b"\n', "blue", "green", "red"]])
+    (tmp_path / "c.txt").write_text(text.replace("pandas_categorical:null", f"pandas_categorical:{names}"))
+    assert new(tmp_path, "churn", "--forest", str(tmp_path / "c.txt")) == 0
+    text = (tmp_path / "churn" / "build.py").read_text()
+    assert r'''#   "color": 0: "a \"b\"\n", 1: "blue", 2: "green", 3: "red"''' in text
+    assert load_build("churn", tmp_path).models
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"zero_as_missing": True}, "zero_as_missing"),
+        ({"linear_tree": True, "objective": "regression"}, "linear_tree"),
+    ],
+)
+def test_a_forest_that_the_backend_would_answer_otherwise_is_not_begun(
+    options: dict[str, object], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(0)
+    rows = np.where(random.random((200, 3)) < 0.4, 0, random.normal(size=(200, 3)))
+    usual = {"objective": "binary", "verbose": -1, "num_threads": 1}
+    trained = lightgbm.train({**usual, **options}, lightgbm.Dataset(rows, (rows[:, 0] > 0.2) * 1), 3)
+    trained.save_model(tmp_path / "net.txt")
+    said_of = refusal(tmp_path, capsys, "--forest", str(tmp_path / "net.txt"))
+    assert "[forest-kind]" in said_of
+    assert said in said_of
 
 
 def refusal(models: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
