@@ -207,6 +207,15 @@ BACKENDS = (
     case("openvino-type", INTEL, said("net", "TYPE_FP32", "TYPE_FP64"), times=2),
 )
 
+LIGHTGBM_TEXT = (
+    b"tree\nversion=v4\nnum_class=1\nmax_feature_idx=4\nobjective=binary sigmoid:1\n\nTree=0\n%s\n\n"
+    b"end of trees\n"
+)
+LIGHTGBM = (
+    FOREST,
+    said("forest", "xgboost_json", "lightgbm"),
+    moved("forest/1/xgboost.json", "forest/1/model.txt"),
+)
 FORESTS = (
     case("fil-parameter", FOREST, said("forest", "xgboost_json", "xgboost_text")),
     case("fil-parameter", FOREST, said("forest", '"true"', '"True"'), times=2),
@@ -219,6 +228,13 @@ FORESTS = (
     case("fil-tensor", CHECKPOINT, said("forest", "dims: [ 5 ]", "dims: [ -1 ]")),
     case("fil-tensor", CHECKPOINT, said("forest", "dims: [ 3 ]", "dims: [ 1 ]")),
     case("fil-tensor", CHECKPOINT, edited("forest", without_probabilities)),
+    case("fil-lightgbm", *LIGHTGBM, written("forest/1/model.txt", LIGHTGBM_TEXT % b"is_linear=1")),
+    case(
+        "fil-lightgbm",
+        *LIGHTGBM,
+        written("forest/1/model.txt", LIGHTGBM_TEXT % b"threshold=0.5\ndecision_type=4"),
+    ),
+    case("model-file-missing", FOREST, said("forest", "xgboost_json", "lightgbm")),
     case(
         "fil-xgboost",
         FOREST,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import IO
 
 from triton_models.artifact.forest_head import (
@@ -25,6 +26,7 @@ from triton_models.base.checks import Check
 from triton_models.check.backend_rules.fil import (
     FILES,
     check_format,
+    check_lightgbm,
     check_objective,
     check_options,
     check_sizes,
@@ -39,6 +41,7 @@ _SOURCE = "2026-11-28: fil_backend r24.03 to r26.06 and rapids-triton; Treelite 
 FIL_PARAMETER = rule("fil-parameter", _SOURCE)
 FIL_TENSOR = rule("fil-tensor", _SOURCE)
 FIL_XGBOOST = rule("fil-xgboost", _SOURCE)
+FIL_LIGHTGBM = rule("fil-lightgbm", "2026-11-28: Treelite 4.7.0 beside LightGBM 4.7.0, tried")
 FIL_CHECKPOINT = rule("fil-checkpoint", _SOURCE)
 FIL_GPU = rule(
     "fil-gpu", "2026-11-24: the importers of cuML 24.02 to 26.04 and nvForest 26.06, as fil_backend pins them"
@@ -61,6 +64,7 @@ _READABLE = ((3, 9), (4, 0))
 _CATEGORIES = b"cats"
 _BEGINNING = 1 << 20
 _FORMAT_BYTES = 64
+_MOST_BYTES = 1 << 28  # of a text file, which is read whole
 _FIRST_WITH_CATEGORIES = (4, 6)
 _FIRST_WITH_UBJSON = (4, 3)
 
@@ -98,6 +102,9 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
         head = _head(model, config, path)
         unloadable = _unloadable(head)
         _report(report, FIL_PARAMETER, check_format(document, name, contents))
+        if contents == "lightgbm" and model.layout.files[path] <= _MOST_BYTES:
+            why = "the server loads it, and answers otherwise"
+            _report(report, FIL_LIGHTGBM, _of_lightgbm(model, path), why=why)
         if head:
             _report(report, FIL_XGBOOST, check_objective(head.objective, linear=head.linear))
         if head and head.targets != 1 and _kind(config) != "treelite_checkpoint":
@@ -114,6 +121,11 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
             fix = "declare a Forest with the framework's file, built as one target's checkpoint of Treelite 4"
             why = "no server of the release loads it"
             report.file(path)(FIL_CHECKPOINT, unloadable, fix=fix, why=why)
+
+
+def _of_lightgbm(model: Model, path: str) -> Iterator[Refusal]:
+    with suppress(OSError, ValueError), model.layout.opened(path) as file:
+        yield from check_lightgbm(file.read().decode())
 
 
 def _report(

@@ -11,12 +11,12 @@ import posixpath
 import re
 
 from triton_models.artifact.layout import BUILD_FILE, BUILD_RECORD, MODEL_NAME
-from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig
+from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig, as_json
 from triton_models.artifact.targets import built_gpu
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean, some_of
 from triton_models.check.backend import MODEL_FILES
-from triton_models.check.backend_rules import dali
+from triton_models.check.backend_rules import dali, fil
 from triton_models.check.release import refuses_outside
 from triton_models.check.subject import (
     MAX_VERSION,
@@ -187,6 +187,8 @@ def _opened(model: Model, config: ModelConfig) -> tuple[str, ...]:
     filename = config.default_model_filename or (backend.filename if backend.name != "pytorch" else "")
     if backend.name == "dali":
         return dali.files_of({"default_model_filename": filename})
+    if backend.name == "fil" and not filename:
+        names = tuple(filter(None, [fil.FILES.get(fil.read_options(as_json(config), None).model_type)]))
     if filename:
         names = (filename,) if names else ()
     return names + PORTABLE_FILES.get(backend.name, ()) if model.is_portable else names

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from triton_models.artifact.forest_head import ForestHead, format_of, read_ends,
 from triton_models.base.errors import FleetError
 from triton_models.base.processes import tie_to_parent
 from triton_models.builds.export.weights import address_of, fetch
-from triton_models.check.backend_rules.fil import CALL_PYTHON, check_objective
+from triton_models.check.backend_rules.fil import CALL_PYTHON, check_lightgbm, check_objective
 from triton_models.declare.models import Iterations
 from triton_models.declare.requires import check_requires
 from triton_models.declare.weights import Weights
@@ -40,8 +40,6 @@ _SAVE_AGAIN = "save it with save_model() of XGBoost or LightGBM, or return the f
 _ENCODED = "category_container.enc.empty"  # in Treelite's message
 
 _BEST = rb"best_iteration"
-# LightGBM's bits of decision_type: include/LightGBM/tree.h.
-_CATEGORICAL, _LEFT, _MISSING, _ZERO = 1, 2, 12, 4
 
 # Limits of reading a checkpoint. A gigabyte takes seconds.
 _READ_S = 120.0
@@ -250,13 +248,8 @@ class Source:
             raise self.unfit(what, fix)
 
     def _check_lightgbm(self, text: str) -> None:
-        if re.search(r"^is_linear=1$", text, re.MULTILINE):
-            what = "its leaves are linear models (linear_tree), which Treelite drops"
-            raise self.unfit(what, f"train it without linear_tree, or {CALL_PYTHON}")
-        if any(_zeros_turn(text)):
-            what = "it takes zeros as missing (zero_as_missing), which Treelite does not do"
-            fix = f"train it with zero_as_missing=false, with NaN for what is missing; or {CALL_PYTHON}"
-            raise self.unfit(what, fix)
+        for refusal in check_lightgbm(text):
+            raise self.unfit(refusal.what, refusal.fix)
 
     def unreadable(self, what: str, fix: str = "") -> FleetError:
         """Return the error of a file that cannot be read."""
@@ -396,18 +389,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _zeros_turn(text: str) -> Iterator[bool]:
-    """Yield for each tree of LightGBM whether it sends a zero another way because zeros are missing."""
-    for tree in re.split(r"^Tree=", text, flags=re.MULTILINE)[1:]:
-        lines = dict(re.findall(r"^(threshold|decision_type)=(.*)$", tree, re.MULTILINE))
-        kinds = map(int, lines.get("decision_type", "").split())
-        thresholds = map(float, lines.get("threshold", "").split())
-        yield any(
-            not kind & _CATEGORICAL and kind & _MISSING == _ZERO and bool(kind & _LEFT) != (threshold >= 0)
-            for kind, threshold in zip(kinds, thresholds, strict=False)
-        )
 
 
 def complete(path: Path) -> bool:

@@ -53,6 +53,8 @@ SUMS = frozenset({"reg:absoluteerror", "reg:quantileerror", "reg:expectileerror"
 """Those that it lacks although their answers are the plain sums of the trees."""
 CALL_PYTHON = "serve it as a PythonModel that calls the framework"
 
+# LightGBM's bits of decision_type: include/LightGBM/tree.h.
+_CATEGORICAL, _LEFT, _MISSING, _ZERO = 1, 2, 12, 4
 _LAYOUTS = ("depth_first", "breadth_first", "layered", "layered_children_together")
 _ALGORITHMS = ("ALGO_AUTO", "NAIVE", "TREE_REORG", "BATCH_TREE_REORG")
 _STORAGE = ("AUTO", "DENSE", "SPARSE", "SPARSE8")
@@ -199,6 +201,36 @@ def check_objective(objective: str, *, linear: bool) -> Iterator[Refusal]:
             what=f"the Treelite of the FIL backend does not know the objective {objective!r}",
             at="parameters: model_type",
             fix=f"{same if objective in SUMS else ''}{CALL_PYTHON}",
+        )
+
+
+def check_lightgbm(text: str) -> Iterator[Refusal]:
+    """Yield what Treelite reads in a file of LightGBM and answers otherwise; the server loads it."""
+    if re.search(r"^is_linear=1$", text, re.MULTILINE):
+        yield Refusal(
+            message="linear leaves are dropped",
+            what="its leaves are linear models (linear_tree), which Treelite drops",
+            at="parameters: model_type",
+            fix=f"train it without linear_tree, or {CALL_PYTHON}",
+        )
+    elif any(_zeros_turn(text)):
+        yield Refusal(
+            message="zeros are no missing values",
+            what="it takes zeros as missing (zero_as_missing), which Treelite does not do",
+            at="parameters: model_type",
+            fix=f"train it with zero_as_missing=false, with NaN for what is missing; or {CALL_PYTHON}",
+        )
+
+
+def _zeros_turn(text: str) -> Iterator[bool]:
+    """Yield for each tree of LightGBM whether it sends a zero another way because zeros are missing."""
+    for tree in re.split(r"^Tree=", text, flags=re.MULTILINE)[1:]:
+        lines = dict(re.findall(r"^(threshold|decision_type)=([-+. 0-9a-z]*)$", tree, re.MULTILINE))
+        kinds = map(int, lines.get("decision_type", "").split())
+        thresholds = map(float, lines.get("threshold", "").split())
+        yield any(
+            not kind & _CATEGORICAL and kind & _MISSING == _ZERO and bool(kind & _LEFT) != (threshold >= 0)
+            for kind, threshold in zip(kinds, thresholds, strict=False)
         )
 
 
