@@ -26,6 +26,9 @@ pytest.importorskip("onnxruntime")
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 TOKENS = DynamicDim(name="tokens", min=2, opt=8, max=16)
 BIASED = release("25.09")
+EXPORTS: dict[str, bytes] = {}
+"""The exports of this module's networks by name, because each takes seconds."""
+
 MASK = np.array([[1] * 5 + [0] * 3, [1] * 8])
 TEXTS = {"ids": np.arange(16).reshape(2, 8) % 50, "mask": MASK, "types": 1 - MASK}
 
@@ -34,6 +37,7 @@ class Encoder(torch.nn.Module):
     def __init__(self, *, causal: bool = False) -> None:
         super().__init__()
         torch.manual_seed(3)
+        self.name = "causal" if causal else "encoder"
         config = BertConfig(vocab_size=50, max_position_embeddings=16, is_decoder=causal, **SIZES)
         self.bert = BertModel(config)
 
@@ -54,7 +58,11 @@ def exported(tmp_path: Path) -> Callable[[torch.nn.Module], tuple[Path, PyTorchN
         )
         path = tmp_path / "net" / "1" / "model.onnx"
         path.parent.mkdir(parents=True)
-        export_network(network, model, path)
+        name = network.name if isinstance(network, Encoder) else ""
+        if not name or name not in EXPORTS:
+            export_network(network, model, path)
+            EXPORTS[name] = path.read_bytes()
+        path.write_bytes(EXPORTS[name])
         return path, model
 
     return export
@@ -73,10 +81,8 @@ def answer(path: Path) -> np.ndarray:
     ("name", "taken"),
     [
         ("23.12", ["mask:mask"]),
-        ("24.12", ["mask:mask"]),
         ("25.04", ["mask:mask"]),
         ("25.05", ["", "", "bias"]),
-        ("25.09", ["", "", "bias"]),
         ("26.05", ["", "", "bias"]),
     ],
 )
