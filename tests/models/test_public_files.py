@@ -67,11 +67,12 @@ def test_an_export_of_a_framework_is_served_and_answers_as_the_framework(name: s
 
 
 @pytest.mark.parametrize("name", sorted(MAPS))
-def test_a_sequence_of_maps_is_refused_with_the_exporters_option(name: str, tmp_path, capsys):
+def test_a_sequence_of_maps_is_refused_with_what_leaves_it_out(name: str, tmp_path, capsys):
     source = Path(EXPORTS.extract(f"{name}.onnx", tmp_path))
     with pytest.raises(FleetError):
         built(source, tmp_path)
-    assert "zipmap" in capsys.readouterr().err.lower()
+    # CatBoost's exporter has no option: the fix cuts the output off.
+    assert ("onnx.save" if "catboost" in name else "zipmap") in capsys.readouterr().err
 
 
 def shipped() -> Iterator[Any]:
