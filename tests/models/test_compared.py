@@ -18,6 +18,7 @@ from tests.reported import refused
 from triton_models.artifact.compared import compared_models
 from triton_models.artifact.networks import onnx_signature
 from triton_models.builds.build import build
+from triton_models.builds.export import compared
 from triton_models.builds.export import onnx as export
 from triton_models.builds.export.accepted import accepted_by
 from triton_models.builds.export.drawn import Drawn
@@ -251,3 +252,144 @@ def test_the_file_of_a_pytorch_network_is_compared_with_the_module_and_not_with_
     problem = refused(build, "net", models=tmp_path / "models", output=tmp_path / "out")
     assert problem.rule == "source-differs"
     assert "for the drawn x=[" in problem.what
+
+
+def torch_network(
+    forward: str, backend: str, *, fields: str = "", inputs: str = "", name: str = "INPUT__0"
+) -> str:
+    """Return a declaration of a network with one input that a backend of PyTorch serves."""
+    inputs = inputs or f'Tensor("{name}", "FP32", [2])'
+    lines = "\n".join(f"            {line}" for line in forward.splitlines())
+    return f"""
+from triton_models.spec import *
+
+def network():
+    import torch
+    from torch import Tensor
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = torch.nn.Embedding(1000, 2)
+            self.calls = 0
+        def forward(self, x: Tensor) -> Tensor:
+{lines}
+    return Net()
+
+def examples():
+    import numpy as np
+    return [Example(name="one", inputs={{"{name}": np.array([[0.5, 1]], np.float32)}})]
+
+BUILD = ModelDefinition(
+    name="net", description="made up", output="OUTPUT__0", examples=examples, reference=dict, tolerance=1e-4,
+    models=[PyTorchNetwork(name="net", network=network, outputs=["OUTPUT__0"], inputs=[{inputs}],
+        backend={backend}, {fields or "max_batch_size=8"})],
+)
+"""
+
+
+@pytest.fixture
+def served_by_torch(tmp_path: Path) -> Callable[..., Path]:
+    """Build a network for a backend of PyTorch, and return its directory."""
+
+    def build_it(forward: str, backend: str = "LibTorch()", **given: str) -> Path:
+        folder = tmp_path / "models" / "net"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "build.py").write_text(torch_network(forward, backend, **given))
+        return build("net", models=folder.parent, output=tmp_path / "out")
+
+    return build_it
+
+
+def test_a_torchscript_file_is_compared_with_its_module_and_recorded(served_by_torch):
+    found = record(served_by_torch("return x * 2"))
+    assert (found.examples, found.drawn, found.allowed, found.precision) == (1, 512, 1e-4, "fp32")
+
+
+@pytest.mark.parametrize(
+    "branch",
+    ["x.sum() < 0", "x.abs().max() > 100_000", "bool((x == 0).all())"],
+    ids=["negative", "large", "zeros"],
+)
+def test_a_trace_that_loses_a_branch_on_values_is_refused_and_scripting_keeps_it(branch, served_by_torch):
+    forward = f"if {branch}:\n    return x * 3 + 1\nreturn x * 2"
+    problem = refused(served_by_torch, forward)
+    assert (problem.rule, problem.where) == ("source-differs", "model 'net': net/1/model.pt")
+    assert "OUTPUT__0 differs by" in problem.what
+    assert "for the drawn INPUT__0=[" in problem.what
+    assert problem.fix.startswith('export it with LibTorch(export="script")')
+    # The branch is one for all rows together, which is the next mistake.
+    scripted = 'LibTorch(export="script")'
+    assert refused(served_by_torch, forward, scripted).rule == "network-batch"
+    inputs = 'Tensor("INPUT__0", "FP32", [DynamicDim(name="rows", min=1, max=8), 2])'
+    assert (
+        refused(served_by_torch, forward, inputs=inputs, fields="max_batch_size=0").rule == "source-differs"
+    )
+    assert record(served_by_torch(forward, scripted, inputs=inputs, fields="max_batch_size=0")).drawn == 128
+
+
+def test_scripting_keeps_a_branch_on_each_row(served_by_torch):
+    forward = """y = x * 2
+for row in range(x.shape[0]):
+    if bool(x[row].sum() < 0):
+        y[row] = x[row] * 3
+return y"""
+    assert refused(served_by_torch, forward).rule in {"source-differs", "torchscript-export"}
+    assert record(served_by_torch(forward, 'LibTorch(export="script")')).drawn == 512
+
+
+def test_missing_values_come_to_a_module_that_knows_them(served_by_torch):
+    forward = "if bool(torch.isnan(x).any()):\n    return torch.zeros_like(x)\nreturn x * 2"
+    assert "nan" in refused(served_by_torch, forward).what
+
+
+def test_a_range_keeps_drawn_values_from_a_branch_of_a_torchscript_file(served_by_torch):
+    between = 'max_batch_size=8, inputs_between={"INPUT__0": Between(0, 1, why="pixels")}'
+    found = record(served_by_torch("if x.sum() < 0:\n    return x * 3\nreturn x * 2", fields=between))
+    assert (found.ranges["INPUT__0"].high, found.ranges["INPUT__0"].why) == (1, "pixels")
+
+
+IDS = 'Tensor("IDS__0", "INT64", [DynamicDim(name="tokens", min=1, max=64)])'
+
+
+def test_a_module_is_called_with_all_entries_of_its_table_and_several_lengths(served_by_torch):
+    forward = "assert int(x.max()) < 1000\ny = self.table(x)\nreturn y * 2 if bool((x == 999).any()) else y"
+    problem = refused(served_by_torch, forward, inputs=IDS, fields="max_batch_size=4")
+    assert problem.rule == "source-differs"
+    assert "IDS__0=[999" in problem.what
+
+
+def test_whole_numbers_that_a_module_refuses_are_asked_for_and_the_answer_helps(served_by_torch):
+    forward = (
+        "x = x + 0\nif x.min() < 5 and x.max() > 1:\n    raise ValueError('too few')\nreturn self.table(x)"
+    )
+    problem = refused(served_by_torch, forward, inputs='Tensor("IDS__0", "INT64", [3])')
+    assert problem.rule == "drawn-inputs"
+    assert "too few" in problem.what
+    assert 'inputs_between={"IDS__0": Between(' in problem.fix
+    between = 'max_batch_size=8, inputs_between={"IDS__0": Between(5, 9, why="ids of users")}'
+    assert (
+        record(served_by_torch(forward, inputs='Tensor("IDS__0", "INT64", [3])', fields=between)).drawn == 512
+    )
+
+
+def test_a_module_whose_rows_depend_on_each_other_is_refused_and_served_without_a_batch(served_by_torch):
+    forward = "return x - x.mean(0, keepdim=True)"
+    problem = refused(served_by_torch, forward)
+    assert problem.rule == "network-batch"
+    assert "depends on the other rows" in problem.what
+    assert "max_batch_size=0" in problem.fix
+    inputs = 'Tensor("INPUT__0", "FP32", [DynamicDim(name="rows", min=1, max=8), 2])'
+    assert record(served_by_torch(forward, inputs=inputs, fields="max_batch_size=0")).drawn == 128
+
+
+def test_a_module_with_random_answers_is_built_without_a_record(served_by_torch, capsys):
+    assert record(served_by_torch("return x + torch.rand_like(x)")) is None
+    assert "its answers are random" in capsys.readouterr().err
+
+
+def test_a_module_that_loops_forever_for_drawn_values_is_stopped(served_by_torch, monkeypatch):
+    monkeypatch.setattr(compared, "_LONGEST_S", 0.5)
+    forward = "while bool((x < 0).any()) and not torch.jit.is_tracing():\n    x = x * 1\nreturn x * 2"
+    problem = refused(served_by_torch, forward)
+    assert problem.rule == "drawn-inputs"
+    assert "it has not answered after 0.5 s" in problem.what

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -218,11 +219,15 @@ def _check_outputs(model: PyTorchNetwork, exported: Sequence[str], job: Job) -> 
 def _make_torchscript(
     network: torch.nn.Module, model: PyTorchNetwork, backend: LibTorch, build: ModelDefinition, job: Job
 ) -> ModelConfig:
-    from triton_models.builds.export.pytorch import export_torchscript
+    import torch
 
+    from triton_models.builds.export.pytorch import export_torchscript
+    from triton_models.builds.verified import compare_module
+
+    path = job.folder(model.name) / "model.pt"
     signature = export_torchscript(
         network,
-        job.folder(model.name) / "model.pt",
+        path,
         name=model.name,
         inputs=model.inputs,
         outputs=model.outputs,
@@ -232,14 +237,23 @@ def _make_torchscript(
         tf32=backend.tf32,
         cudnn=backend.cudnn is not False,
     )
-    return _configure_network(model, build, job, signature)
+    config = _configure_network(model, build, job, signature)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of deprecation
+        finished = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
+    compare_module(network, finished, model, build, job, inputs=signature.inputs)
+    return config
 
 
 def _make_compiled(
     network: torch.nn.Module, model: PyTorchNetwork, backend: AotInductor, build: ModelDefinition, job: Job
 ) -> ModelConfig:
-    from triton_models.builds.export.pytorch import compile_network
+    import torch
 
+    from triton_models.builds.export.pytorch import compile_network
+    from triton_models.builds.verified import compare_module
+
+    device = "cuda" if job.compiler and not job.rehearsed else "cpu"
     path = job.folder(model.name) / "model.pt2"
     signature = compile_network(
         network,
@@ -247,12 +261,15 @@ def _make_compiled(
         name=model.name,
         inputs=model.inputs,
         outputs=model.outputs,
-        device="cuda" if job.compiler and not job.rehearsed else "cpu",
+        device=device,
         tf32=backend.tf32,
         max_autotune=backend.max_autotune,
     )
     job.add_machine_code(path, precision=backend.precision, hardware=backend.hardware)
-    return _configure_network(model, build, job, signature)
+    config = _configure_network(model, build, job, signature)
+    finished = torch._inductor.aoti_load_package(str(path))
+    compare_module(network, finished, model, build, job, inputs=signature.inputs, device=device)
+    return config
 
 
 def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig:

@@ -5,22 +5,26 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.compared import Compared, Range
-from triton_models.artifact.networks import onnx_signature, side_files
+from triton_models.artifact.networks import NetworkTensor, onnx_signature, side_files
 from triton_models.base.errors import FleetError
 from triton_models.builds.derived import NETWORK_BATCH
 from triton_models.builds.job import Job
-from triton_models.declare.backends import OnnxRuntime, TensorRt
+from triton_models.declare.backends import LibTorch, OnnxRuntime, TensorRt
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.declare.tensors import DynamicDim
 from triton_models.facts.tensorrt import QUANTIZED, Precision
 
 if TYPE_CHECKING:
+    import torch
+
     from triton_models.builds.export.compared import Comparison, Difference
+    from triton_models.builds.export.drawn import Drawn
 
 _CODES = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _WITHOUT_TOLERANCE = 1e-3
@@ -28,6 +32,7 @@ _NOT_YOURS = "none of its examples is yours: a tool made them up"
 _RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"})
 _RANDOM |= {"RandomUniformLike", "If", "Loop"}
 _BOTH_ENDS = "DynamicQuantizeLinear"
+_QUANTIZES_BATCHES = ".quantized.dynamic"  # in the names of PyTorch's modules
 
 
 def prepare(
@@ -45,6 +50,90 @@ def prepare(
     comparison = _comparison(
         path, source, model, examples=build.examples(), operations=_operations(path, model, job)
     )
+    _refuse_rows(comparison)
+    return Verified(path=path, comparison=comparison, model=model, build=build, job=job)
+
+
+def compare_module(
+    network: torch.nn.Module,
+    finished: Callable[..., Any],
+    model: PyTorchNetwork,
+    build: ModelDefinition,
+    job: Job,
+    *,
+    inputs: Sequence[NetworkTensor],
+    device: str = "cpu",
+) -> None:
+    """Compare a finished file of PyTorch, which is loaded, with its network, and record that.
+
+    Raises:
+        FleetError: The answers differ, or the network does not batch, or refuses drawn inputs.
+    """
+    from triton_models.builds.export.compared import Comparison, run_module, run_torch, threads_of
+
+    names, threads = [tensor.name for tensor in inputs], threads_of(network)
+    comparison = Comparison(
+        source=run_module(network, names, model.outputs, device=device),
+        drawing=_drawing_of(network, inputs, model, build, device=device),
+        why_not=_without_array(inputs),
+        by_row=not any(_QUANTIZES_BATCHES in type(part).__module__ for part in network.modules()),
+    ).prepare()
+    if _cannot_compare(comparison):
+        return
+    precision = model.backend.precision if device != "cpu" else None
+    allowed = _allowed(build, precision or "fp32")
+    run = run_torch(finished, names, model.outputs, device=device, threads=threads)
+    file = "model.pt" if isinstance(model.backend, LibTorch) else "model.pt2"
+    # First, because a branch on values that a trace loses also makes rows depend on their batch.
+    _refuse_difference(comparison, run, allowed, file=file, fix=lambda difference: _fix_of_torch(model))
+    _refuse_rows(comparison)
+    _record(comparison, job, allowed=allowed, precision=precision or "fp32")
+
+
+def _drawing_of(
+    network: torch.nn.Module,
+    inputs: Sequence[NetworkTensor],
+    model: PyTorchNetwork,
+    build: ModelDefinition,
+    *,
+    device: str,
+) -> Drawn:
+    """Return what draws inputs for a network of PyTorch, by its declaration and by one run."""
+    from triton_models.builds.export.accepted import accepted_by_module
+    from triton_models.builds.export.drawn import Drawn, fitting_examples
+    from triton_models.builds.export.onnx import example_tensors
+
+    batches = model.max_batch_size > 0
+    usual = [
+        replace(each, dims=[size.usual if isinstance(size, DynamicDim) else size for size in each.dims])
+        for each in model.inputs
+    ]
+    tensors = example_tensors(usual, batches=batches)
+    tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
+    accepted, operations = accepted_by_module(network, tensors)
+    weights = 2.0 * sum(weight.numel() for weight in network.parameters())
+    fitting = fitting_examples(build.examples(), inputs)
+    return Drawn(
+        model=model,
+        inputs=inputs,
+        accepted=accepted,
+        examples=[example.first for example in fitting],
+        written=[example.first for example in fitting if not example.generated],
+        operations=max(operations / (2 if batches else 1), weights),
+    )
+
+
+def _fix_of_torch(model: PyTorchNetwork) -> str:
+    ranges = "if such inputs never come, say which do: inputs_between={...}"
+    if isinstance(model.backend, LibTorch) and model.backend.export == "trace":
+        return f'export it with LibTorch(export="script"), which keeps branches and loops; or, {ranges}'
+    other = "OnnxRuntime()" if isinstance(model.backend, LibTorch) else "LibTorch()"
+    return f"{ranges}; otherwise allow a larger tolerance, or serve it with {other}"
+
+
+def _refuse_rows(comparison: Comparison) -> None:
+    """Refuse a network whose rows depend on their batch."""
+    model = comparison.drawing.model
     if comparison.not_batching:
         raise NETWORK_BATCH.error(
             what=f"{model.name!r} does not batch: {comparison.not_batching}",
@@ -52,7 +141,69 @@ def prepare(
             why="Triton joins requests along the first dimension, and hands each its rows of the answer",
             fix="write max_batch_size=0, and remove batching; the first size then belongs to each request",
         )
-    return Verified(path=path, comparison=comparison, model=model, build=build, job=job)
+
+
+def _cannot_compare(comparison: Comparison) -> bool:
+    """Return whether nothing can be compared, and print why."""
+    if comparison.why_not:
+        name = comparison.drawing.model.name
+        sys.stderr.write(f"note: {name} is not compared with its source: {comparison.why_not}\n")
+    return bool(comparison.why_not)
+
+
+def _refuse_difference(
+    comparison: Comparison,
+    finished: Callable[[Any], Any],
+    allowed: float,
+    *,
+    file: str,
+    fix: Callable[[Difference | None], str],
+) -> None:
+    from triton_models.builds.export.compared import SOURCE_DIFFERS
+
+    name = comparison.drawing.model.name
+    try:
+        difference = comparison.differs(finished, allowed)
+    except Exception as error:
+        said = str(error).strip().partition("\n")[0]
+        raise SOURCE_DIFFERS.error(
+            what=f"{name!r} answers, and its finished file does not: {said}",
+            where=f"{name}/1/{file}",
+            fix=fix(None),
+        ) from error
+    if difference:
+        raise SOURCE_DIFFERS.error(
+            what=f"{name!r} does not answer as its source does: {difference}",
+            where=f"{name}/1/{file}",
+            fix=fix(difference),
+        )
+
+
+def _record(comparison: Comparison, job: Job, *, allowed: float, precision: Precision) -> None:
+    """Record what has been compared, unless a plan is served, which this machine has not compared."""
+    model = comparison.drawing.model
+    if comparison.not_finite:
+        count = f"{comparison.not_finite} of {comparison.rows} drawn rows"
+        sys.stderr.write(f"note: the source of {model.name} answers NaN or infinity to {count}\n")
+    if isinstance(model.backend, TensorRt) and job.compiler and not job.rehearsed:
+        return
+    spans = model.inputs_between.items()
+    job.compared[model.name] = Compared(
+        examples=len(comparison.drawing.written),
+        drawn=comparison.rows,
+        allowed=allowed,
+        precision=precision,
+        ranges={name: Range(low=span.low, high=span.high, why=span.why) for name, span in spans},
+    )
+
+
+def _allowed(build: ModelDefinition, precision: Precision) -> float:
+    tolerance = build.tolerance
+    if tolerance is None:
+        return _WITHOUT_TOLERANCE
+    if isinstance(tolerance, int | float):
+        return tolerance
+    return tolerance[precision] if precision in tolerance else max(tolerance.values())
 
 
 def prevents_batches(path: Path, batch: int) -> str:
@@ -90,7 +241,7 @@ def _comparison(
         written=[each.first for each in fitting if not each.generated],
         operations=operations,
     )
-    why_not = next((_no_array(each.data_type) for each in inputs if _no_array(each.data_type)), "")
+    why_not = _without_array(inputs)
     if source is None and not why_not:
         try:
             source = run_file(session(str(path)))
@@ -117,6 +268,10 @@ def _fix_of(refused: str) -> str:
             f"{remove}; or say with inputs_between which values come, or allow a larger difference for fp16"
         )
     return f"{remove}; or say with inputs_between which values come" if " about " in refused else remove
+
+
+def _without_array(inputs: Sequence[NetworkTensor]) -> str:
+    return next((said for tensor in inputs if (said := _no_array(tensor.data_type))), "")
 
 
 def _no_array(data_type: str) -> str:
@@ -213,54 +368,18 @@ class Verified:
         return not refused
 
     def _compare(self, *, as_it_is: bool, converted: bool) -> None:
-        from triton_models.builds.export.compared import SOURCE_DIFFERS, run_file, session
+        from triton_models.builds.export.compared import run_file, session
 
-        comparison, name = self.comparison, self.model.name
-        if comparison.why_not:
-            sys.stderr.write(f"note: {name} is not compared with its source: {comparison.why_not}\n")
+        comparison = self.comparison
+        if _cannot_compare(comparison):
             return
         declared = self.build.precision(self.model)
         precision: Precision = declared if declared in QUANTIZED else "fp16" if self.half else "fp32"
-        allowed = self._allowed(precision)
+        allowed = _allowed(self.build, precision)
         if not converted:  # what was converted has been compared with its roundings
             finished = run_file(session(str(self.path), optimized=not as_it_is))
-            try:
-                found = comparison.differs(finished, allowed)
-            except Exception as error:
-                said = str(error).partition("\n")[0]
-                raise SOURCE_DIFFERS.error(
-                    what=f"{name!r} answers, and its finished file does not: {said}",
-                    where=f"{name}/1/{self.path.name}",
-                    fix=self._fix(None),
-                ) from error
-            if found:
-                raise SOURCE_DIFFERS.error(
-                    what=f"{name!r} does not answer as its source does: {found}",
-                    where=f"{name}/1/{self.path.name}",
-                    fix=self._fix(found),
-                )
-        if comparison.not_finite:
-            count = f"{comparison.not_finite} of {comparison.rows} drawn rows"
-            sys.stderr.write(f"note: the source of {name} answers NaN or infinity to {count}\n")
-        plan = isinstance(self.model.backend, TensorRt) and self.job.compiler and not self.job.rehearsed
-        if plan:
-            return  # this machine's ONNX Runtime has compared the file, not the plan
-        spans = self.model.inputs_between.items()
-        self.job.compared[name] = Compared(
-            examples=len(comparison.drawing.written),
-            drawn=comparison.rows,
-            allowed=allowed,
-            precision=precision,
-            ranges={key: Range(low=span.low, high=span.high, why=span.why) for key, span in spans},
-        )
-
-    def _allowed(self, precision: Precision) -> float:
-        tolerance = self.build.tolerance
-        if tolerance is None:
-            return _WITHOUT_TOLERANCE
-        if isinstance(tolerance, int | float):
-            return tolerance
-        return tolerance[precision] if precision in tolerance else max(tolerance.values())
+            _refuse_difference(comparison, finished, allowed, file=self.path.name, fix=self._fix)
+        _record(comparison, self.job, allowed=allowed, precision=precision)
 
     def _fix(self, found: Difference | None) -> str:
         if isinstance(self.model, OnnxFile) and self.model.optimize:

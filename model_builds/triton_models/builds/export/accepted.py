@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
 
 ML_DOMAIN = "ai.onnx.ml"
 
@@ -34,6 +35,15 @@ _READS_FEATURES = frozenset(
 _WORDS = ("keys_strings", "cats_strings", "pool_strings", "string_vocabulary", "keys_tensor", "classlabels")
 _NUMBERS = ("keys_int64s", "cats_int64s", "pool_int64s", "int64_vocabulary", "cats_int64s")
 _FEW = 512
+
+# Of PyTorch: functions that keep the values of a tensor, or some of them, and functions that know NaN.
+_KEEPS_VALUES = frozenset(
+    {
+        *("__getitem__", "clone", "contiguous", "flatten", "float", "int", "long", "reshape", "select"),
+        *("squeeze", "t", "to", "transpose", "type", "unsqueeze", "view"),
+    }
+)
+_KNOWS_NAN = frozenset({"isnan", "nan_to_num", "isfinite", "nanmean", "nansum", "nanmedian"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +96,53 @@ def accepted_by(network: Any) -> dict[str, Accepted]:
     """Return what a network of onnx says about each of its inputs."""
     graph = _Graph.of(network)
     return {each.name: graph.follow(each.name) for each in network.graph.input}
+
+
+def accepted_by_module(
+    network: torch.nn.Module, inputs: Mapping[str, torch.Tensor]
+) -> tuple[dict[str, Accepted], float]:
+    """Run a PyTorch network, and return what this says about each of its inputs, and its operations."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+    from torch.utils.flop_counter import FlopCounterMode
+
+    accepted = {
+        name: Accepted(features=value.is_floating_point() and value.ndim == 2)  # noqa: PLR2004  rows and features
+        for name, value in inputs.items()
+    }
+    tensors = [(value, name) for name, value in inputs.items()]
+
+    class Watch(TorchFunctionMode):
+        def __torch_function__(  # type: ignore[no-untyped-def]
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ):
+            answer = func(*args, **(kwargs or {}))
+            function = getattr(func, "__name__", "")
+            arguments = [*args, *(kwargs or {}).values()]
+            for name in [name for value, name in tensors if any(value is one for one in arguments)]:
+                accepted[name] = _read_call(function, arguments, accepted[name])
+                if function in _KEEPS_VALUES and isinstance(answer, torch.Tensor):
+                    tensors.append((answer, name))
+            return answer
+
+    counter = FlopCounterMode(display=False)  # type: ignore[no-untyped-call]
+    with torch.no_grad(), counter, Watch():
+        network(*inputs.values())
+    return accepted, float(counter.get_total_flops())
+
+
+def _read_call(function: str, arguments: Sequence[Any], so_far: Accepted) -> Accepted:
+    """Return what a function of PyTorch adds about an input, which is among its arguments."""
+    import torch
+
+    if function == "embedding":
+        table = next(
+            value for value in arguments if isinstance(value, torch.Tensor) and value.is_floating_point()
+        )
+        return replace(so_far, table=min(len(table), so_far.table or len(table)))
+    if function == "one_hot" and isinstance(arguments[-1], int) and arguments[-1] > 0:
+        return replace(so_far, table=min(arguments[-1], so_far.table or arguments[-1]))
+    return replace(so_far, missing=so_far.missing or function in _KNOWS_NAN)
 
 
 @dataclass(slots=True)

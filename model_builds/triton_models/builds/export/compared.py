@@ -7,8 +7,10 @@ moves when its inputs move by their last bit.
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,6 +29,7 @@ DRAWN_INPUTS = Check(id="drawn-inputs", source=FROM_ARGUMENTS)
 SOURCE_DIFFERS = Check(id="source-differs", source=FROM_ARGUMENTS)
 
 _LONGEST_S = 120.0
+_SMALL_NETWORK = 50_000_000  # weights
 _EXACT = 1e-6  # what sums in another order round, as a part of the largest answer
 _LEAST = 1e-5  # the same, for drawn inputs, some of which are large
 _BATCH_EFFECT = 1e-3
@@ -43,6 +46,7 @@ def session(network: Any, *, optimized: bool = False) -> Any:
     # Optimizations would remove roundings.
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.log_severity_level = 4
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     content = network if isinstance(network, str) else network.SerializeToString()
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
@@ -83,21 +87,81 @@ def run_file(session: Any) -> Run:
     return lambda inputs: answers_of(session, inputs)
 
 
-def run_module(network: torch.nn.Module, names: Sequence[str], outputs: Sequence[str]) -> Run:
-    """Return a function that answers requests with a PyTorch network, in evaluation mode."""
+def run_module(
+    network: torch.nn.Module, names: Sequence[str], outputs: Sequence[str], *, device: str = "cpu"
+) -> Run:
+    """Return a function that answers requests with a PyTorch network, in evaluation mode and in FP32."""
+    import torch
+
+    network.eval()
+    answer = run_torch(network, names, outputs, device=device, threads=threads_of(network))
+
+    def exact(inputs: Tensors) -> Answers:
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            return answer(inputs)
+
+    return answer if device == "cpu" else exact
+
+
+def threads_of(network: torch.nn.Module) -> int:
+    """Return the threads to run a network with; 0 for as many as there are cores.
+
+    For ResNet-50, a second thread of PyTorch spends as much time on waiting as on computing.
+    """
+    return 1 if sum(weight.numel() for weight in network.parameters()) <= _SMALL_NETWORK else 0
+
+
+def run_torch(
+    network: Callable[..., Any],
+    names: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    device: str = "cpu",
+    threads: int = 0,
+) -> Run:
+    """Return a function that answers requests with anything that takes and returns tensors of PyTorch.
+
+    It raises a TimeoutError after two minutes in Python code, because a network may loop forever.
+    """
     import numpy as np
     import torch
     from torch.utils._pytree import tree_leaves
 
     def answer(inputs: Tensors) -> Answers:
-        with torch.no_grad():
-            tensors = [torch.from_numpy(np.array(inputs[name])) for name in names]
-            leaves = [each for each in tree_leaves(network(*tensors)) if isinstance(each, torch.Tensor)]
-        wide = (each.float() if each.dtype == torch.bfloat16 else each for each in leaves)
-        return {name: value.detach().numpy() for name, value in zip(outputs, wide, strict=False)}
+        tensors = [torch.from_numpy(np.array(inputs[name])).to(device) for name in names]
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads or before)
+        try:
+            with torch.no_grad(), _limited(_LONGEST_S):
+                leaves = [
+                    value for value in tree_leaves(network(*tensors)) if isinstance(value, torch.Tensor)
+                ]
+        finally:
+            torch.set_num_threads(before)
+        wide = (value.float() if value.dtype == torch.bfloat16 else value for value in leaves)
+        return {name: value.detach().cpu().numpy() for name, value in zip(outputs, wide, strict=False)}
 
-    network.eval()
     return answer
+
+
+@contextlib.contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise a TimeoutError in Python code that runs longer, where the system has such signals."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        msg = f"it has not answered after {seconds:g} s"
+        raise TimeoutError(msg)
+
+    handler = signal.signal(signal.SIGALRM, stop)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
 
 
 def largest(value: np.ndarray) -> float:
@@ -196,10 +260,12 @@ class Comparison:
 
     def _draw(self) -> None:
         self.drawn, self.rows, self.not_batching, self.not_finite = [], 0, "", 0
+        self._known = ({}, {})
         for request in self.drawing.requests():
             if len(self.drawn) == 1 and self._batches:
                 self.not_batching = self._effect_of_batches(request)
                 if self.not_batching:
+                    self.drawn += [self._known] if self._known[0] else []
                     return
             answers = self._known[1] if self._known[0] is request else self.source(request)
             if not self.drawn and self.may_be_random:
