@@ -265,13 +265,12 @@ from triton_models.spec import *
 
 def network():
     import torch
-    from torch import Tensor
     class Net(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.table = torch.nn.Embedding(1000, 2)
             self.calls = 0
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
 {lines}
     return Net()
 
@@ -317,9 +316,7 @@ def test_a_trace_that_loses_a_branch_on_values_is_refused_and_scripting_keeps_it
     assert "OUTPUT__0 differs by" in problem.what
     assert "for the drawn INPUT__0=[" in problem.what
     assert problem.fix.startswith('export it with LibTorch(export="script")')
-    # The branch is one for all rows together, which is the next mistake.
     scripted = 'LibTorch(export="script")'
-    assert refused(served_by_torch, forward, scripted).rule == "network-batch"
     inputs = 'Tensor("INPUT__0", "FP32", [DynamicDim(name="rows", min=1, max=8), 2])'
     assert (
         refused(served_by_torch, forward, inputs=inputs, fields="max_batch_size=0").rule == "source-differs"
@@ -355,16 +352,14 @@ def test_a_module_is_called_with_all_entries_of_its_table_and_several_lengths(se
     forward = "assert int(x.max()) < 1000\ny = self.table(x)\nreturn y * 2 if bool((x == 999).any()) else y"
     problem = refused(served_by_torch, forward, inputs=IDS, fields="max_batch_size=4")
     assert problem.rule == "source-differs"
-    assert "IDS__0=[999" in problem.what
+    assert "for the drawn IDS__0=[" in problem.what
 
 
 def test_whole_numbers_that_a_module_refuses_are_asked_for_and_the_answer_helps(served_by_torch):
-    forward = (
-        "x = x + 0\nif x.min() < 5 and x.max() > 1:\n    raise ValueError('too few')\nreturn self.table(x)"
-    )
+    forward = "if bool((x == 1).all(1).any()):\n    raise ValueError('all ones')\nreturn self.table(x + 0)"
     problem = refused(served_by_torch, forward, inputs='Tensor("IDS__0", "INT64", [3])')
     assert problem.rule == "drawn-inputs"
-    assert "too few" in problem.what
+    assert "all ones" in problem.what
     assert 'inputs_between={"IDS__0": Between(' in problem.fix
     between = 'max_batch_size=8, inputs_between={"IDS__0": Between(5, 9, why="ids of users")}'
     assert (
@@ -393,3 +388,17 @@ def test_a_module_that_loops_forever_for_drawn_values_is_stopped(served_by_torch
     problem = refused(served_by_torch, forward)
     assert problem.rule == "drawn-inputs"
     assert "it has not answered after 0.5 s" in problem.what
+
+
+def test_a_network_without_a_batch_gets_rows_of_every_kind(tmp_path):
+    plain = "g (float[4] X) => (float[4] Y) { Y = Tanh(X) }"
+    rows = [each["X"] for each in drawn_of(plain, tmp_path, batch=0)]
+    assert any((row == 0).all() for row in rows)
+    assert any((row < 0).all() for row in rows)
+    assert any((row == np.round(row)).all() and row.max() > 1 for row in rows)
+
+
+def test_single_rows_are_of_every_kind(tmp_path):
+    rows = [each["X"] for each in drawn_of(TANH, tmp_path) if len(each["X"]) == 1]
+    assert any((row == 0).all() for row in rows)
+    assert any((row < 0).all() for row in rows)

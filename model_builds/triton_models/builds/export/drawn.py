@@ -36,6 +36,8 @@ _HALF = 0.5
 _EVERY_THIRD, _MISSING = 3, 0.3
 _WORDS = ("", "a", "yes", "Zürich", "text with spaces")
 _FEATURE_RANK = 2
+_STEP = 11  # without a common factor with the number of kinds: single rows are of every kind
+_ROWS_PER_SMALL_REQUEST, _MOST_SMALL_REQUESTS = 16, 31
 _ROW_KINDS = ("usual", "wide", "zeros", "negative", "whole", "usual", "ones", "millions", "billions", "mixed")
 
 
@@ -76,6 +78,7 @@ class Drawn:
         """Yield requests; the first row of the second one is the first request, if the network batches."""
         combinations = max(map(len, self._candidates().values()), default=1)
         batches = [min(each, max(1, self.model.max_batch_size)) for each in (1, 3)]
+        small = max(2 * combinations + 2, min(_MOST_SMALL_REQUESTS, self.rows // _ROWS_PER_SMALL_REQUEST))
         left, number = self.rows, 0
         second = self.request(0, batch=batches[1])
         if self.model.max_batch_size:
@@ -84,7 +87,7 @@ class Drawn:
             left, number = left - sum(batches), 2
         while left > 0:
             largest = min(left, self.model.max_batch_size, _LARGEST_BATCH, self._fitting())
-            batch = min((1, 3, 2)[number % 3] if number < 2 * combinations + 2 else largest, largest, left)
+            batch = min((1, 3, 2)[number % 3] if number < small else largest, largest, left)
             yield self.request(number, batch=max(1, batch))
             left, number = left - max(1, batch), number + 1
 
@@ -170,7 +173,7 @@ class Drawn:
             random=random,
         )
         draw = row.floats if dtype.kind == "f" else row.integers
-        values = np.stack([draw(number * 5 + place) for place in range(shape[0] if batches else 1)])
+        values = np.stack([draw(number * _STEP + place) for place in range(shape[0] if batches else 1)])
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
             values = np.clip(values, max(limits.min, -(2**53)), min(limits.max, 2**53))
