@@ -312,21 +312,20 @@ class Verified:
         from triton_models.builds.export.half import is_half, is_quantized, norm_modes
 
         network = onnx.load(str(self.path), load_external_data=False)
-        if not any(side_files(self.path)):
-            self.strict, _ = norm_modes(network, self.job.release)  # before casts are between
         asked = isinstance(self.model, OnnxFile) and self.model.backend.precision == "fp16"
-        converted, cpu = False, self.job.cpu
+        converted, cpu, quantized = False, self.job.cpu, is_quantized(network)
         if self.build.precision_without_gpu(self.model, cpu=cpu) == "fp16":
             converted = self._tolerates_fp16()  # a file that is in FP16 already, too
-        elif asked and isinstance(self.model.backend, TensorRt) and not is_quantized(network) and not cpu:
+        elif asked and isinstance(self.model.backend, TensorRt) and not quantized and not cpu:
             self._tolerates_fp16(write=False)
-        network = onnx.load(str(self.path), load_external_data=False)
         self.half = converted or is_half(network)
+        if self.half and not any(side_files(self.path)):
+            self.strict, _ = norm_modes(network, self.job.release)  # of the file before casts are between
         tolerance = self.build.tolerance
         has_tolerance = not isinstance(tolerance, Mapping) or "fp16" in tolerance
         if self.half and isinstance(self.model.backend, OnnxRuntime) and has_tolerance:
             self.job.precisions.append("fp16")
-        self._compare(as_it_is=self.half or is_quantized(network), converted=converted)
+        self._compare(as_it_is=self.half or quantized, converted=converted)
 
     def gpu_options(self) -> dict[str, bool]:
         """Return the options of `OnnxRuntime.configure_gpu` that depend on the file."""

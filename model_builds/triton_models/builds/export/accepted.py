@@ -7,6 +7,7 @@ their usual size, an imputer knows missing values. Operators that only move valu
 from __future__ import annotations
 
 import functools
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ _READS_FEATURES = frozenset(
 _WORDS = ("keys_strings", "cats_strings", "pool_strings", "string_vocabulary", "keys_tensor", "classlabels")
 _NUMBERS = ("keys_int64s", "cats_int64s", "pool_int64s", "int64_vocabulary", "cats_int64s")
 _FEW = 512
+_SMALL = 1024  # numbers of a constant that may be a shape
 
 # Of PyTorch: functions that keep the values of a tensor, or some of them, and functions that know NaN.
 _KEEPS_VALUES = frozenset(
@@ -90,6 +92,22 @@ def nodes_of(network: Any) -> Iterator[Any]:
             yield node
             for attribute in node.attribute:
                 waiting.extend(([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs))
+
+
+def inferred_graph(network: Any) -> Any:
+    """Return the graph of a network with the shapes and types of its values, without its larger weights."""
+    import onnx
+
+    light = onnx.ModelProto(ir_version=network.ir_version, opset_import=network.opset_import)
+    light.functions.extend(network.functions)
+    for field_name in ("node", "input", "output", "value_info"):
+        getattr(light.graph, field_name).extend(getattr(network.graph, field_name))
+    for tensor in network.graph.initializer:
+        if math.prod(tensor.dims) > _SMALL:
+            light.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+        else:
+            light.graph.initializer.append(tensor)
+    return onnx.shape_inference.infer_shapes(light).graph
 
 
 def accepted_by(network: Any) -> dict[str, Accepted]:

@@ -351,13 +351,15 @@ class Comparison:
         return None
 
     def _movement(self, request: Tensors, output: str, value: np.ndarray, rows: int) -> np.ndarray:
-        """Return how far the source's own answer moves with the last bit of its inputs."""
+        """Return how far the source's own answer moves with the last bit of its inputs; zero is exact."""
         import numpy as np
 
         moved: Any = 0.0
         for to in (np.inf, -np.inf, 0):
             near = {
-                name: np.nextafter(tensor, tensor.dtype.type(to)) if tensor.dtype.kind == "f" else tensor
+                name: np.where(tensor == 0, tensor, np.nextafter(tensor, tensor.dtype.type(to)))
+                if tensor.dtype.kind == "f"
+                else tensor
                 for name, tensor in request.items()
             }
             errors, _ = _errors(value, self.source(near)[output], rows)

@@ -62,11 +62,13 @@ def _convolutions(path: Path, *, batches: bool) -> tuple[bool, bool]:
     """Return whether a file has convolutions, and whether their inputs have open sizes besides the batch."""
     import onnx
 
+    from triton_models.builds.export.accepted import inferred_graph
+
     model = onnx.load(str(path), load_external_data=False)
     nodes = [node for node in _nodes(model.graph) if node.op_type in _CONVOLUTIONS]
     if not nodes:
         return False, False
-    graph = onnx.shape_inference.infer_shapes(model).graph
+    graph = inferred_graph(model)
     values = (*graph.input, *graph.value_info, *graph.output)
     shapes = {value.name: list(value.type.tensor_type.shape.dim) for value in values}
     sizes = [size for node in nodes for size in shapes.get(node.input[0], [])[1 if batches else 0 :]]

@@ -15,7 +15,7 @@ from typing import Any
 
 from triton_models.artifact.networks import side_files
 from triton_models.base.encoding import Tensors
-from triton_models.builds.export.accepted import ML_DOMAIN, accepted_by, nodes_of
+from triton_models.builds.export.accepted import ML_DOMAIN, accepted_by, inferred_graph, nodes_of
 from triton_models.builds.export.compared import Comparison, largest, run, run_file, session
 from triton_models.builds.export.onnx import check_onnx, serialise
 from triton_models.facts.releases import Release
@@ -133,12 +133,6 @@ def norm_modes(network: Any, release: Release) -> tuple[bool, bool]:
     The strict mode is a CUDA option, which the backend passes since 24.06. It needs equal shapes of the two
     values whose sum is normalized (skip_layer_norm.cc of ONNX Runtime, read 2026-11-28).
     """
-    import onnx
-
-    inferred = onnx.shape_inference.infer_shapes(network).graph
-    values = (*inferred.input, *inferred.value_info, *inferred.output)
-    shapes = {each.name: _sizes(each) for each in values if each.type.tensor_type.HasField("shape")}
-    shapes |= {each.name: list(each.dims) for each in inferred.initializer}
     sums = {node.output[0]: node for node in network.graph.node if node.op_type == "Add"}
     pairs: list[Sequence[str]] = []
     for node in network.graph.node:
@@ -146,11 +140,17 @@ def norm_modes(network: Any, release: Release) -> tuple[bool, bool]:
             pairs.append(node.input[:2])
         elif node.op_type in {*_NORMS, "ReduceMean"} and node.input[0] in sums:
             pairs.append(sums[node.input[0]].input)
+    if not pairs:
+        return False, False
+    inferred = inferred_graph(network)
+    values = (*inferred.input, *inferred.value_info, *inferred.output)
+    shapes = {each.name: _sizes(each) for each in values if each.type.tensor_type.HasField("shape")}
+    shapes |= {each.name: list(each.dims) for each in inferred.initializer}
     strict = release.switches_tf32 and all(
         _is_bias(pair, shapes, sums) or _equal_shapes(shapes.get(pair[0]), shapes.get(pair[1]))
         for pair in pairs
     )
-    return bool(pairs) and strict, bool(pairs) and not strict
+    return strict, not strict
 
 
 def _equal_shapes(one: Any, two: Any) -> bool:
@@ -177,10 +177,16 @@ def to_fp16(network: Any, *, exact_norms: bool = False) -> Any:
     from onnx_ir.passes.common import TopologicalSortPass
     from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16  # type: ignore[import-untyped]
 
+    copied, inferred = deepcopy(network), inferred_graph(network)
+    for field in ("node", "value_info", "output"):
+        copied.graph.ClearField(field)
+        getattr(copied.graph, field).extend(getattr(inferred, field))
     blocked = [*DEFAULT_OP_BLOCK_LIST, *_FLOAT_ONLY, *(_NORMS if exact_norms else ())]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are rounded to the largest and the least of FP16
-        half = convert_float_to_float16(deepcopy(network), keep_io_types=True, op_block_list=blocked)
+        half = convert_float_to_float16(
+            copied, keep_io_types=True, disable_shape_infer=True, op_block_list=blocked
+        )
     # It appends its casts, and a valid file has every node after those that it needs.
     return onnx_ir.to_proto(TopologicalSortPass()(onnx_ir.from_proto(half)).model)
 
@@ -190,7 +196,7 @@ def _rounding(half: Any) -> Any:
     import onnx
 
     float16, float32 = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
-    inferred = onnx.shape_inference.infer_shapes(half).graph
+    inferred = inferred_graph(half)
     values = (*inferred.input, *inferred.value_info, *inferred.output)
     types = {each.name: each.type.tensor_type.elem_type for each in values}
     types |= {each.name: each.data_type for each in half.graph.initializer}
