@@ -12,15 +12,17 @@ import pytest
 import torch
 
 from tests.reported import refused, reported
-from triton_models.artifact.networks import CompiledHead, read_compiled
+from triton_models.artifact.networks import CompiledHead, NetworkTensor, Signature, read_compiled
 from triton_models.artifact.pbtxt import read_config
 from triton_models.artifact.plans import PORTABLE_VARIABLE
 from triton_models.builds.build import build
+from triton_models.builds.export import pytorch
 from triton_models.builds.export.pytorch import compile_network
 from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.compiler import Compiler
 from triton_models.cli.main import main
 from triton_models.declare.mistakes import find_mistakes
+from triton_models.declare.reading import load_build
 from triton_models.facts.instances import gpu
 from triton_models.facts.releases import release
 from triton_models.spec import AotInductor, DynamicDim, PyTorchNetwork, Tensor
@@ -89,7 +91,25 @@ def test_the_recipe_of_a_compiled_network_is_served_and_answers_as_its_source(
     )
     assert record["left_out"] == ["the GPU's machine code of risk"]
     assert head == CompiledHead(device="cpu", compute_capability="")
+    assert (record["compared"]["risk"]["drawn"], record["compared"]["risk"]["precision"]) == (128, "fp32")
     assert main(["verify", str(root), "--models", str(models)]) == 0
+
+
+def test_a_compiled_network_that_answers_otherwise_fails_the_build_with_the_row(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signature = Signature(
+        inputs=[NetworkTensor(name="INPUT__0", data_type="TYPE_FP32", dims=["rows", 3])],
+        outputs=[NetworkTensor(name="OUTPUT__0", data_type="TYPE_FP32", dims=["rows", 2])],
+    )
+    network = load_build("risk", models).models[0].network()
+    wrong = [lambda x: network(x.clamp(min=-1e5))]
+    monkeypatch.setattr(pytorch, "compile_network", lambda *_, **__: signature)
+    monkeypatch.setattr(torch._inductor, "aoti_load_package", lambda path: wrong[0])
+    problem = refused(build, "risk", release="26.04", output=tmp_path / "out", models=models)
+    assert (problem.rule, problem.where) == ("source-differs", "model 'risk': risk/1/model.pt2")
+    assert "for the drawn INPUT__0=[" in problem.what
+    assert "serve it with LibTorch()" in problem.fix
 
 
 def test_a_build_for_an_older_release_is_refused_before_it_compiles(models: Path, tmp_path: Path) -> None:

@@ -324,9 +324,15 @@ def _with_shapes(path: Path, shapes: Mapping[str, Shape]) -> Any:
                     value.name, value.type.tensor_type.elem_type, list(shapes[value.name])
                 )
             )
-    for weight in [each for each in graph.initializer if math.prod(each.dims) > _SMALL]:
-        graph.initializer.remove(weight)
-        graph.input.append(onnx.helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims))
+    small = onnx.GraphProto()
+    for weight in graph.initializer:
+        if math.prod(weight.dims) > _SMALL:
+            value = onnx.helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims)
+            graph.input.append(value)
+        else:
+            small.initializer.append(weight)
+    del graph.initializer[:]
+    graph.initializer.extend(small.initializer)
     del graph.value_info[:]  # with the exporter's names for sizes
     for value in graph.output:
         value.type.tensor_type.ClearField("shape")

@@ -192,7 +192,7 @@ def _finish(
 
     check_options(model, job.release)
     note_changing_shapes(path, model, job)
-    _derive(model, job, job.signature(path))
+    _check_tensors(path, model, job)
     _count(path, model, build, job)
     verified = prepare(path, source, model, build, job)
     if rewrite is not None:
@@ -202,6 +202,14 @@ def _finish(
     if isinstance(model.backend, TensorRt):
         _compile(path, model, model.backend, job, precision=verified.precision_of_plan())
     return config
+
+
+def _check_tensors(path: Path, model: PyTorchNetwork | OnnxFile, job: Job) -> None:
+    """Refuse tensors that cannot be served; ONNX Runtime knows more of them than the file may say."""
+    try:
+        _derive(model, job, onnx_signature(path))
+    except FleetError:
+        _derive(model, job, job.signature(path))
 
 
 def _check_outputs(model: PyTorchNetwork, exported: Sequence[str], job: Job) -> None:

@@ -33,6 +33,7 @@ _READS_FEATURES = frozenset(
         *("LinearRegressor", "LinearClassifier", "SVMRegressor", "SVMClassifier", *_TREES),
     }
 )
+_BY_CONSTANTS = frozenset({"Gemm", "MatMul", "Sub", "Add", "Div", "Mul"})
 _WORDS = ("keys_strings", "cats_strings", "pool_strings", "string_vocabulary", "keys_tensor", "classlabels")
 _NUMBERS = ("keys_int64s", "cats_int64s", "pool_int64s", "int64_vocabulary", "cats_int64s")
 _FEW = 512
@@ -245,10 +246,15 @@ class _Graph:
 
         def other(index: int) -> np.ndarray | None:
             name = node.input[index] if index < len(node.input) else ""
-            read = self.constants.get(name)
-            return read().astype(np.float64).ravel() if read and read().dtype.kind in "fiu" else None
+            values = self.constants[name]() if name in self.constants else None
+            return (
+                values.astype(np.float64).ravel()
+                if values is not None and values.dtype.kind in "fiu"
+                else None
+            )
 
-        kind, constant = node.op_type, other(1 - place) if place < 2 else None  # noqa: PLR2004
+        kind = node.op_type
+        constant = other(1 - place) if place < 2 and kind in _BY_CONSTANTS else None  # noqa: PLR2004
         with np.errstate(all="ignore"):
             if kind == "Scaler":
                 offset, factor = (np.array(_attribute(node, each, ())) for each in ("offset", "scale"))

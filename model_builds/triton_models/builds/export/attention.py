@@ -54,7 +54,7 @@ def simplify_attention(path: Path, model: PyTorchNetwork) -> int:
         if not any(node.op_type == "IsNaN" for node in network.graph.node):
             return 0
         simple, count = _simplify(network)
-        if count and equal(network, simple, requests_of(network, path, model)):
+        if count and equal(path, simple, requests_of(network, path, model)):
             path.write_bytes(serialise(simple))
             return count
     except Exception as error:  # noqa: BLE001  of two libraries, for a network that can be served as it is
@@ -76,9 +76,9 @@ def requests_of(network: Any, path: Path, model: PyTorchNetwork | OnnxFile) -> l
     return [*requests, last]
 
 
-def equal(network: Any, rewritten: Any, requests: list[Tensors]) -> bool:
-    """Return whether two networks give equal answers to all requests."""
-    sessions = session(network), session(rewritten)
+def equal(path: Path, rewritten: Any, requests: list[Tensors]) -> bool:
+    """Return whether a rewritten network gives the answers of the file to all requests."""
+    sessions = session(str(path)), session(rewritten)
     answers = (tuple(run(each, inputs) for each in sessions) for inputs in requests)
     return all(difference(*pair, scaled=True)[1] <= EQUAL for pair in answers)
 

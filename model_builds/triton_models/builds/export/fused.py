@@ -66,7 +66,7 @@ def _fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
     requests = requests_of(network, path, model)
     for candidate in _candidates(rewritten, requests[0], release):
         finished = _finished(candidate)
-        if equal(network, finished, requests):
+        if equal(path, finished, requests):
             path.write_bytes(serialise(finished))
             return len(attentions)
     return 0

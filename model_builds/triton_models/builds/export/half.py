@@ -28,6 +28,13 @@ _LARGEST_WHOLE = 2048
 # The CUDA provider has these for float and not for float16: OperatorKernels.md of ONNX Runtime 1.21.0 and of
 # its main branch, read 2026-11-28. In FP16 they would run on the CPU, with copies both ways.
 _FLOAT_ONLY = ("GridSample", "IsInf", "EyeLike")
+# Of values that are in FP16, these make no others.
+_KEEPS_ROUNDED = frozenset(
+    {
+        *("Concat", "Expand", "Flatten", "Gather", "GlobalMaxPool", "Identity", "MaxPool", "Relu", "Reshape"),
+        *("Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"),
+    }
+)
 # ONNX Runtime makes one operator of a sum and the normalization behind it, which sums in half precision
 # before ONNX Runtime 1.25, unless its strict mode is on (issue 29034 and pull request 28682 of onnxruntime).
 _NORMS = (
@@ -216,7 +223,7 @@ def _rounding(half: Any) -> Any:
                 taken = each.i  # also of the casts of inputs
                 each.i = float32 if taken == float16 else taken
         for place, name in enumerate(node.output):
-            if types.setdefault(name, taken) != float16:
+            if types.setdefault(name, taken) != float16 or node.op_type in _KEEPS_ROUNDED:
                 continue
             node.output[place] = f"{name}:exact"
             for to, given, result in ((float16, ":exact", ":rounded"), (float32, ":rounded", "")):

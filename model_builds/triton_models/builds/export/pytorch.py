@@ -373,7 +373,9 @@ def _is_random(network: Callable[..., Any], example: Sequence[torch.Tensor]) -> 
     from torch.utils._pytree import tree_leaves
 
     one, two = (tree_leaves(network(*example)) for _ in range(2))
-    return not all(torch.allclose(a.double(), b.double(), equal_nan=True) for a, b in zip(one, two, strict=True))
+    return not all(
+        torch.allclose(a.double(), b.double(), equal_nan=True) for a, b in zip(one, two, strict=True)
+    )
 
 
 def _examples_of(inputs: Sequence[Tensor], *, batches: bool) -> Iterator[list[torch.Tensor]]:
