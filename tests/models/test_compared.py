@@ -97,6 +97,47 @@ def test_what_a_source_accepts_is_learned_from_its_graph(graph, built):
     assert record(built(graph, examples="list")).drawn == 512
 
 
+def test_words_reach_a_network_as_a_server_sends_them(tmp_path):
+    graph = (
+        "g (string[rows, 1] X) => (float[rows, 1] Y) { Y = ai.onnx.ml.LabelEncoder"
+        '<keys_strings = ["red"], values_floats = [7.0]>(X) }'
+    )
+    session = compared.session(network_of(graph, opsets=OPSETS))
+    answers = compared.answers_of(session, {"X": np.array([[b"red"], [b"blue"]], object)})
+    assert answers["Y"][0, 0] == 7
+    assert answers["Y"][1, 0] != 7
+
+
+def test_columns_whose_encoders_refuse_each_others_words_get_words_of_the_examples(built):
+    graph = (
+        "g (string[rows, 2] X) => (float[rows, 1, 2] Y) <int64[1] zero = {0}, int64[1] one = {1}>"
+        " { a = Gather<axis: int = 1>(X, zero) b = Gather<axis: int = 1>(X, one)"
+        ' p = ai.onnx.ml.OneHotEncoder<cats_strings = ["red", "blue"], zeros: int = 0>(a)'
+        ' q = ai.onnx.ml.OneHotEncoder<cats_strings = ["small", "large"], zeros: int = 0>(b) Y = Add(p, q) }'
+    )
+    words = '[[b"red", b"small"], [b"blue", b"large"]]'
+    rows = f'lambda: [Example(name="two", inputs={{"X": np.array({words}, object)}})]'
+    assert record(built(graph, examples=rows)).drawn == 512
+    problem = refused(built, graph, examples=rows.replace("red", "small"))
+    assert "refuses the example X=[b'small', b'small', b'blue', b'large']" in problem.what
+
+
+@pytest.mark.parametrize(
+    ("scores", "places", "others", "ties"),
+    [
+        ([0.7, 0.3, 0.3], [4, 1, 2], [4, 2, 1], True),
+        ([0.7, 0.3, 0.2], [4, 1, 2], [4, 2, 1], False),
+        ([1.0, 0.0], [4, 1], [4, 3], True),
+        ([0.7, 0.3], [4, 1], [4, 3], False),
+    ],
+    ids=["tied", "ranked", "saturated", "another place"],
+)
+def test_rankings_differ_only_where_their_scores_do(scores, places, others, ties):
+    exact = {"scores": np.array([scores], np.float32), "places": np.array([places])}
+    other = {**exact, "places": np.array([others])}
+    assert compared._only_ties(exact["places"], other["places"], exact, other) == ties
+
+
 UNKNOWN_TABLE = (
     "g (int64[rows, 1] X, float[rows, 2] W) => (float[rows, 1] Y) <int64 seven = {7}>"
     " { i = Add(X, seven) Y = GatherElements<axis: int = 1>(W, i) }"

@@ -26,6 +26,8 @@ _MOVES = frozenset(
         *("Sub", "Add", "Div", "Mul", "BatchNormalization", "Scaler", "Normalizer", "If", "Loop"),
     }
 )
+_PICKS = frozenset({"Gather", "GatherElements", "GatherND", "ArrayFeatureExtractor"})
+"""Operators that pass on a part of their first input."""
 _TREES = frozenset({"TreeEnsemble", "TreeEnsembleRegressor", "TreeEnsembleClassifier"})
 _READS_FEATURES = frozenset(
     {
@@ -195,7 +197,8 @@ class _Graph:
             value = waiting.popleft()
             for node in self.readers.get(value, ()):
                 accepted = self._read(node, value, accepted)
-                if node.op_type not in _MOVES or self._mixes(node, value):
+                picks = node.op_type in _PICKS and value == node.input[0]
+                if not picks and (node.op_type not in _MOVES or self._mixes(node, value)):
                     continue
                 fresh = [each for each in node.output if each and each not in seen]
                 seen.update(fresh)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.networks import NetworkTensor
@@ -53,6 +53,7 @@ class Drawn:
         written: Those among them that the user wrote.
         operations: What one row costs, in arithmetic operations.
         sizes: The sizes of dimensions that nothing declares; see `possible_sizes`.
+        of_examples: Strings come from the examples, because the network refuses others.
     """
 
     model: PyTorchNetwork | OnnxFile
@@ -62,6 +63,7 @@ class Drawn:
     written: Sequence[Tensors] = ()
     operations: float = 0.0
     sizes: Sequence[int] = ()
+    of_examples: bool = False
 
     @property
     def ranges(self) -> Mapping[str, Between]:
@@ -137,6 +139,27 @@ class Drawn:
                 found[key] = known or tuple(shown) or _OPEN_SIZES[:1]
         return found
 
+    def _texts(self, tensor: NetworkTensor, shape: Sequence[int], random: Any) -> Any:
+        """Return words that the graph knows, or of the examples, place by place: columns differ in theirs."""
+        import numpy as np
+
+        shown = [request[tensor.name] for request in self.examples]
+        if self.of_examples and all(len(shape) == texts.ndim for texts in shown):
+            rows = np.concatenate([np.resize(texts, (len(texts), *shape[1:])) for texts in shown])
+            places = np.indices(shape)
+            return rows[(random.integers(0, len(rows), shape), *places[1:])]
+        accepted = self.accepted.get(tensor.name, Accepted())
+        words = np.array([word.encode() for word in accepted.words or _WORDS], object)
+        return random.choice(words, shape)
+
+    def choices(self) -> Iterator[Drawn]:
+        """Yield ways to draw, until the network accepts one: sizes, and for strings the examples' own."""
+        for sizes in self.possible_sizes():
+            yield replace(self, sizes=sizes)
+        if self.examples and any(tensor.data_type == "TYPE_STRING" for tensor in self.inputs):
+            for sizes in self.possible_sizes():
+                yield replace(self, sizes=sizes, of_examples=True)
+
     def possible_sizes(self) -> Iterator[Sequence[int]]:
         """Yield sizes of dimensions that nothing declares, until the network accepts one."""
         declared = _declared_sizes(self.model)
@@ -161,8 +184,7 @@ class Drawn:
         accepted = self.accepted.get(tensor.name, Accepted())
         dtype = np.dtype(NUMPY_TYPES.get(tensor.data_type.removeprefix("TYPE_"), "object"))
         if dtype.kind == "O":
-            words = np.array([each.encode() for each in accepted.words or _WORDS], object)
-            return random.choice(words, shape)
+            return self._texts(tensor, shape, random)
         batches = bool(shape and self.model.max_batch_size)
         row = _Row(
             tensor=tensor,

@@ -230,7 +230,8 @@ def write_onnx(file: Path, folder: Path) -> None:
         if each.is_symlink() and not each.resolve().is_relative_to(file.parent.resolve())
     )
     _copy([file, *others], folder)
-    examples = [_example(tensor, batched=batched) for tensor in inputs]
+    words = _known_words(file)
+    examples = [_example(tensor, batched=batched, word=words.get(tensor.name, "text")) for tensor in inputs]
     own = {tensor.name: tensor.dims for tensor in (*signature.inputs, *signature.outputs)}
     taken = {
         tensor.name: (-1,) if batched else () for tensor in inputs if len(own[tensor.name] or ()) == batched
@@ -416,13 +417,24 @@ def _copy(files: list[Path], folder: Path) -> None:
         shutil.copyfile(file, folder / file.name)
 
 
-def _example(tensor: Tensor, *, batched: bool) -> tuple[str, str]:
+def _known_words(path: Path) -> dict[str, str]:
+    """Return a word that each input's graph knows: some encoders refuse all others."""
+    import onnx
+
+    from triton_models.builds.export.accepted import accepted_by
+
+    network = onnx.load(str(path), load_external_data=False)
+    return {name: accepted.words[0] for name, accepted in accepted_by(network).items() if accepted.words}
+
+
+def _example(tensor: Tensor, *, batched: bool, word: str) -> tuple[str, str]:
     """Return the name of an input and NumPy's expression for an example of it."""
     sizes = [_OPEN_SIZE if size == -1 else size for size in tensor.dims if isinstance(size, int)]
     shape = tuple([1, *sizes] if batched else sizes)
     kind = tensor.full_type.removeprefix("TYPE_")
     if kind == "STRING":
-        return tensor.name, f'np.full({shape}, b"text", np.object_)'
+        text = f"b{literal(word)}" if word.isascii() else f"{literal(word)}.encode()"
+        return tensor.name, f"np.full({shape}, {text}, np.object_)"
     if kind not in NUMPY_TYPES:
         raise FleetError.of(
             what=f"input {tensor.name!r} is {kind}",
