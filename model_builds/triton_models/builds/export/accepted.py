@@ -144,7 +144,7 @@ def accepted_by_module(
                     tensors.append((answer, name))
             return answer
 
-    counter = FlopCounterMode(display=False)  # type: ignore[no-untyped-call]
+    counter = FlopCounterMode(display=False)
     with torch.no_grad(), counter, Watch():
         network(*inputs.values())
     return accepted, float(counter.get_total_flops())
