@@ -6,6 +6,7 @@ their usual size, an imputer knows missing values. Operators that only move valu
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections import deque
@@ -146,8 +147,9 @@ def accepted_by_module(
                     tensors.append((answer, name))
             return answer
 
-    counter = FlopCounterMode(display=False)  # type: ignore[no-untyped-call]
-    with torch.no_grad(), counter, Watch():
+    counter = FlopCounterMode(display=False)
+    # Sizes that the network refuses are refused again, with a reason, when inputs are drawn.
+    with contextlib.suppress(Exception), torch.no_grad(), counter, Watch():
         network(*inputs.values())
     return accepted, float(counter.get_total_flops())
 
@@ -157,10 +159,8 @@ def _read_call(function: str, arguments: Sequence[Any], so_far: Accepted) -> Acc
     import torch
 
     if function == "embedding":
-        table = next(
-            value for value in arguments if isinstance(value, torch.Tensor) and value.is_floating_point()
-        )
-        return replace(so_far, table=min(len(table), so_far.table or len(table)))
+        tables = [len(one) for one in arguments if isinstance(one, torch.Tensor) and one.is_floating_point()]
+        return replace(so_far, table=min(tables[0], so_far.table or tables[0])) if tables else so_far
     if function == "one_hot" and isinstance(arguments[-1], int) and arguments[-1] > 0:
         return replace(so_far, table=min(arguments[-1], so_far.table or arguments[-1]))
     return replace(so_far, missing=so_far.missing or function in _KNOWS_NAN)
