@@ -474,7 +474,12 @@ def test_weights_that_a_request_may_replace_are_inputs(tmp_path: Path, fleet: Cl
     onnx.save(made, path)
     bias = 'input [ { name: "BIAS" data_type: TYPE_FP32 dims: [ 1 ] optional: true } ]\n'
     config = source / "config.pbtxt"
-    config.write_text(config.read_text() + bias)
+    batched = config.read_text()
+    config.write_text(batched + bias)
+    status, _, said = fleet("adopt", source, "--name", "net", "--models", tmp_path)
+    assert (status, "optional" in said) == (1, True)  # the backend takes none with batches
+    unbatched = batched.replace("max_batch_size: 8", "max_batch_size: 0").replace("[ 2 ]", "[ -1, 2 ]")
+    config.write_text(unbatched + bias.replace("[ 1 ]", "[ -1, 1 ]"))
     assert fleet("adopt", source, "--name", "net", "--models", tmp_path)[0] == 0
     assert verify(fleet, tmp_path, "net")[0] == 0
 
@@ -559,6 +564,6 @@ def test_a_completed_configuration_without_inputs_gets_no_drawn_examples(tmp_pat
     source = python_model(tmp_path / "source", COMPLETING, 'backend: "python"')
     given = ("adopt", source, "--name", "net", "--auto-complete", "--models", tmp_path)
     status, said, _ = fleet(*given)
-    assert (status, "Next: name the output and replace the examples" in said) == (0, True)
+    assert (status, "Next: name the output and write" in said) == (0, True)
     assert load_build("net", tmp_path).examples() == []
     assert verify(fleet, tmp_path, "net")[0] == 0

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _CODES = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _WITHOUT_TOLERANCE = 1e-3
-_NOT_YOURS = "none of its examples is yours: a tool made them up"
 _RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"})
 _RANDOM |= {"RandomUniformLike", "If", "Loop"}
 _BOTH_ENDS = "DynamicQuantizeLinear"
@@ -258,10 +257,17 @@ def _comparison(
     ).prepare()
 
 
+def _unproven(examples: Sequence[Example]) -> str:
+    """Return why examples do not show that FP16 is enough; empty if the user wrote some."""
+    if not examples:
+        return "it has no examples"
+    return "none of its examples is yours: a tool made them up" * all(each.generated for each in examples)
+
+
 def _fix_of(refused: str) -> str:
     """Return what to do about a network that cannot be in FP16, although its declaration says so."""
     remove = "remove precision, so that the network stays in FP32"
-    if refused == _NOT_YOURS:
+    if "examples" in refused:
         return f"write real requests in examples(), without generated=True, or {remove}"
     if " differs by " in refused:
         return (
@@ -344,8 +350,8 @@ class Verified:
 
         asked = self.model.backend.precision == "fp16"
         refused = ""
-        if asked and all(each.generated for each in self.build.examples()):
-            refused = _NOT_YOURS
+        if asked and isinstance(self.model, OnnxFile):
+            refused = _unproven(self.build.examples())
         refused = refused or halve(
             self.path,
             self.comparison,
