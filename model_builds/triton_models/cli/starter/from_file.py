@@ -28,6 +28,7 @@ _BATCH = 8
 _FOREST_BATCH = 4096
 # Limits of evaluating a network once, which takes milliseconds for most.
 _EVALUATE_S = 60.0
+_BATCHES_S = 30.0
 _MOST_BYTES = 8 << 30
 _EVALUATE = """
 import sys
@@ -202,20 +203,9 @@ def write_onnx(file: Path, folder: Path) -> None:
     """Write the declaration of an ONNX file, with the file and its side file."""
     signature = _signature(file)
     _refuse_sequences(file, signature)
-    batched = all(
-        each.dims and not isinstance(each.dims[0], int) for each in (*signature.inputs, *signature.outputs)
-    )
-    batched = batched and not _prevents_batches(file)
-    batch = _BATCH if batched else 0
-    inputs, outputs = served_tensors(
-        signature,
-        name=folder.name,
-        backend="onnxruntime",
-        max_batch_size=batch,
-        release=release(DEFAULT_RELEASE),
-    )
     refuse_unprintable(
-        [file.name, *side_files(file), *(each.name for each in (*inputs, *outputs))], where="--onnx"
+        [file.name, *side_files(file), *(each.name for each in (*signature.inputs, *signature.outputs))],
+        where="--onnx",
     )
     others = [file.with_name(name) for name in side_files(file)]
     raise_if_any(
@@ -230,6 +220,18 @@ def write_onnx(file: Path, folder: Path) -> None:
         if each.is_symlink() and not each.resolve().is_relative_to(file.parent.resolve())
     )
     _copy([file, *others], folder)
+    batched = all(
+        each.dims and not isinstance(each.dims[0], int) for each in (*signature.inputs, *signature.outputs)
+    )
+    batched = batched and not _prevents_batches(file)
+    batch = _BATCH if batched else 0
+    inputs, outputs = served_tensors(
+        signature,
+        name=folder.name,
+        backend="onnxruntime",
+        max_batch_size=batch,
+        release=release(DEFAULT_RELEASE),
+    )
     words = _known_words(file)
     examples = [_example(tensor, batched=batched, word=words.get(tensor.name, "text")) for tensor in inputs]
     own = {tensor.name: tensor.dims for tensor in (*signature.inputs, *signature.outputs)}
@@ -265,7 +267,7 @@ def _prevents_batches(file: Path) -> str:
         run = subprocess.run(
             [sys.executable, "-c", _BATCHES, str(file), str(_BATCH), *sys.path],
             capture_output=True,
-            timeout=_EVALUATE_S,
+            timeout=_BATCHES_S,
             check=False,
             preexec_fn=tie_to_parent,
         )
