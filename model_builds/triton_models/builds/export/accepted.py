@@ -36,7 +36,7 @@ _READS_FEATURES = frozenset(
         *("LinearRegressor", "LinearClassifier", "SVMRegressor", "SVMClassifier", *_TREES),
     }
 )
-# Behind these, nothing of the numbers reaches arithmetic: shapes, answers to questions, and places in a table.
+# Behind these, no number reaches arithmetic: shapes, answers to questions, and places in a table.
 _ASKS = frozenset(
     {
         *("And", "ConstantOfShape", "Equal", "Expand", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),

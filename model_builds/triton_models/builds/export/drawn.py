@@ -92,7 +92,7 @@ class Drawn:
             yield {name: value[:1] for name, value in second.items()}
             yield second
             left -= 1 + min(3, self.model.max_batch_size)
-        for number, (batch, sizes, first) in enumerate(steps, start=1):  # noqa: B007  used below
+        for number, (batch, sizes, first) in enumerate(steps, start=1):
             yield self.request(number, batch=batch, sizes=sizes, first=first)
             left -= batch
         empty = list(self._with_empty_masks(number + 1))
@@ -127,7 +127,7 @@ class Drawn:
             left, number = left - batch, number + 1
 
     def _with_empty_masks(self, number: int) -> Iterator[Tensors]:
-        """Yield a request for each mask in which no token counts, unless the declaration says that none is."""
+        """Yield a request for each mask in which no token counts, unless the declaration excludes that."""
         import numpy as np
 
         for tensor in self.inputs:
@@ -200,13 +200,11 @@ class Drawn:
     @property
     def limits(self) -> str:
         """What is left out of the declared sizes, because it takes too long; empty if nothing is."""
-        largest, declared = self._largest_sizes(), _declared_sizes(self.model)
+        largest = self._largest_sizes()
         said = {
-            f"{_key(tensor, axis)} up to {largest[_key(tensor, axis)]} of {declared[tensor.name, axis].largest}"
-            for tensor in self.inputs
-            for axis in range(len(tensor.dims or ()))
-            if (tensor.name, axis) in declared
-            and largest.get(_key(tensor, axis), math.inf) < declared[tensor.name, axis].largest
+            f"{key} up to {largest[key]} of {sizes.largest}"
+            for key, sizes in self._declared.items()
+            if largest[key] < sizes.largest
         }
         return ", ".join(sorted(said))
 
@@ -378,9 +376,9 @@ class _Row:
     def _sizes_of_floats(self, kind: str, *, both_signs: bool) -> np.ndarray:
         """Return a row of a kind.
 
-        Whatever reads them first, rows of features and sequences of them may be amounts, counts or times. Only
-        images and other values of four dimensions have usual sizes, because pixels and what networks compute
-        from them are small; so have tables' entries, which no request holds.
+        Whatever reads them first, rows of features and sequences of them may be amounts, counts or times;
+        embeddings have the same dimensions. Only images and other values of four dimensions have usual
+        sizes, because pixels, and what networks compute from them, are small.
         """
         import numpy as np
 
