@@ -306,7 +306,7 @@ def test_the_largest_size_the_usual_one_with_padding_and_the_largest_batch_are_d
     assert any(mask.shape == (1, 500) and mask.all() for mask in masks)
     assert any(mask.shape[1] == 16 and not mask.all() and mask.any() for mask in masks)
     assert any(mask.shape[0] == 32 for mask in masks)
-    assert sum(len(mask) for mask in masks) == (48 - 10 if operations else 512)
+    assert sum(len(mask) for mask in masks) == (1 + 3 + 1 + 1 + 32 + 1 if operations else 512)
 
 
 def test_sizes_that_take_too_long_are_halved_and_the_record_says_so():
