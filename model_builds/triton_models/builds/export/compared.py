@@ -13,7 +13,7 @@ import operator
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
