@@ -16,13 +16,15 @@ from small_onnx import network_of
 
 from tests.reported import refused
 from triton_models.artifact.compared import compared_models
-from triton_models.artifact.networks import onnx_signature
+from triton_models.artifact.evidence import range_words
+from triton_models.artifact.networks import NetworkTensor, onnx_signature
 from triton_models.builds.build import build
 from triton_models.builds.export import compared
 from triton_models.builds.export import onnx as export
-from triton_models.builds.export.accepted import accepted_by
+from triton_models.builds.export.accepted import Accepted, accepted_by
 from triton_models.builds.export.drawn import Drawn
-from triton_models.declare.models import OnnxFile
+from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.declare.tensors import DynamicDim, Tensor
 
 OPSETS = '"": 18, "ai.onnx.ml": 3, "my.own": 1'
 EXAMPLE = 'lambda: [Example(name="one", inputs={"X": np.array([[0.5, 1, -2, 3]], np.float32)})]'
@@ -199,6 +201,7 @@ def test_a_network_that_does_not_batch_is_refused_and_served_without_a_batch(gra
     [
         ('{"X": Between(0, 1, why="")}', "has no reason"),
         ('{"X": Between(1, 0, why="pixels")}', "holds no range"),
+        ('{"X": Between(0, 2, why="counts", never_empty=True)}', "is no mask"),
         ('{"X": Between(0, float("inf"), why="pixels")}', "is not finite"),
         ('{"Z": Between(0, 1, why="pixels")}', "has no input 'Z'"),
         ('{"X": Between(0, 1, why="pixels")}', "an example has 'X' from -2 to 3, and only 0 to 1"),
@@ -226,7 +229,8 @@ SCALED = (
 def test_rows_reach_from_zero_to_billions_and_to_what_scalers_expect(tmp_path):
     features = SCALED.replace("Y = Tanh(b)", "Y = ai.onnx.ml.Normalizer(b)")
     rows = np.concatenate([each["X"] for each in drawn_of(features, tmp_path)])
-    assert (len(rows), {len(each["X"]) for each in drawn_of(features, tmp_path)}) == (512, {1, 2, 3, 8})
+    assert len(rows) == 512
+    assert {len(each["X"]) for each in drawn_of(features, tmp_path)} >= {1, 2, 3, 8}
     assert (rows == 0).all(axis=1).any()
     assert (rows < 0).any()
     assert np.abs(rows).max() > 1e8
@@ -240,12 +244,93 @@ def test_missing_values_come_only_where_an_operator_knows_them(tmp_path):
     assert not any(np.isnan(each["X"]).any() for each in drawn_of(TANH, tmp_path))
 
 
-def test_masks_end_in_zeros_and_hide_no_row_whole(tmp_path):
+def test_masks_end_in_zeros_and_the_last_one_alone_hides_its_row_whole(tmp_path):
     masked = "g (int64[rows, tokens] mask) => (float[rows, tokens] Y) { Y = Cast<to: int = 1>(mask) }"
     rows = [row for each in drawn_of(masked, tmp_path) for row in each["mask"]]
-    assert all(row[0] == 1 and (np.diff(row) <= 0).all() for row in rows)
+    assert all(row[0] == 1 and (np.diff(row) <= 0).all() for row in rows[:-1])
+    assert not rows[-1].any()
     assert len({len(row) for row in rows}) > 1
     assert any(row[-1] == 0 for row in rows)
+
+
+@pytest.mark.parametrize("first", ["Log(X)", "Sqrt(X)", "Asinh(X)", "Softplus(X)"])
+def test_rows_of_features_are_large_whatever_reads_them_first(first, tmp_path):
+    graph = f"g (float[rows, 4] X) => (float[rows, 4] Y) {{ Y = {first} }}"
+    rows = np.concatenate([each["X"] for each in drawn_of(graph, tmp_path)])
+    for least in (5e4, 1e5, 1e8):
+        assert (rows > least).all(axis=1).any(), f"no row is positive and above {least:g}"
+
+
+def test_sequences_of_features_are_large_and_images_are_not(tmp_path):
+    sequences = "g (float[rows, 5, 4] X) => (float[rows, 5, 4] Y) { Y = Tanh(X) }"
+    images = "g (float[rows, 3, 4, 4] X) => (float[rows, 3, 4, 4] Y) { Y = Tanh(X) }"
+    assert max(np.abs(each["X"]).max() for each in drawn_of(sequences, tmp_path)) > 1e8
+    assert max(np.abs(each["X"]).max() for each in drawn_of(images, tmp_path)) < 1e5
+
+
+@pytest.mark.parametrize(
+    ("then", "large"),
+    [
+        ("f = Cast<to: int = 1>(X) Y = Log(f)", True),
+        ("a = Abs(X) s = Neg(a) f = Cast<to: int = 1>(s) Y = Tanh(f)", True),
+        ("zero = Constant<value_int: int = 0>() b = Equal(X, zero) Y = Cast<to: int = 1>(b)", False),
+        ("Y = Gather(w, X)", False),
+    ],
+    ids=["amounts", "amounts behind other operators", "a question", "places in a table"],
+)
+def test_whole_numbers_with_which_a_network_computes_are_large(then, large, tmp_path):
+    result = "float[rows, n, 2] Y" if "Gather" in then else "float[rows, n] Y"
+    graph = f"g (int64[rows, n] X) => ({result}) <float[3, 2] w = {{1, 2, 3, 4, 5, 6}}> {{ {then} }}"
+    most = max(each["X"].max() for each in drawn_of(graph, tmp_path))
+    assert (most > 1e8) == large
+
+
+LONG = [
+    Tensor(name, "INT64", [DynamicDim(name="tokens", min=1, opt=16, max=500)]) for name in ("ids", "mask")
+]
+
+
+def requests_of(tensors: list[Tensor], batch: int = 32, **fields: Any) -> list[Any]:
+    model = PyTorchNetwork(name="net", network=dict, inputs=tensors, outputs=["Y"], max_batch_size=batch)
+    inputs = [
+        NetworkTensor(name=each.name, data_type=f"TYPE_{each.data_type}", dims=["batch", "tokens"])
+        for each in tensors
+    ]
+    accepted = {"ids": Accepted(table=100), "mask": Accepted(mask=True)}
+    return list(Drawn(model=model, inputs=inputs, accepted=accepted, **fields).requests())
+
+
+@pytest.mark.parametrize("operations", [0.0, 3e9], ids=["cheap", "costly"])
+def test_the_largest_size_the_usual_one_with_padding_and_the_largest_batch_are_drawn(operations):
+    masks = [each["mask"] for each in requests_of(LONG, operations=operations)]
+    assert any(mask.shape == (1, 500) and mask.all() for mask in masks)
+    assert any(mask.shape[1] == 16 and not mask.all() and mask.any() for mask in masks)
+    assert any(mask.shape[0] == 32 for mask in masks)
+    assert sum(len(mask) for mask in masks) == (1 + 3 + 1 + 1 + 32 + 1 if operations else 512)
+
+
+def test_sizes_that_take_too_long_are_halved_and_the_record_says_so():
+    model = PyTorchNetwork(name="net", network=dict, inputs=LONG, outputs=["Y"], max_batch_size=8)
+    inputs = [
+        NetworkTensor(name=each.name, data_type="TYPE_INT64", dims=["batch", "tokens"]) for each in LONG
+    ]
+    drawing = Drawn(model=model, inputs=inputs, operations=1e10)
+    assert drawing.limits == "tokens up to 125 of 500"
+    assert max(each["ids"].shape[1] for each in drawing.requests()) == 125
+    assert not replace(drawing, operations=1e6).limits
+
+
+@pytest.mark.parametrize("batch", [1, 2, 8])
+def test_a_costly_network_gets_all_kinds_of_values(batch, tmp_path):
+    onnx.save(network := network_of(TANH, opsets=OPSETS), tmp_path / "net.onnx")
+    inputs = onnx_signature(tmp_path / "net.onnx").inputs
+    model = OnnxFile(name="net", max_batch_size=batch)
+    drawing = Drawn(model=model, inputs=inputs, accepted=accepted_by(network), operations=1e12)
+    rows = np.concatenate([each["X"] for each in drawing.requests()])
+    assert len(rows) < 32
+    assert [(np.abs(rows).max(axis=1) > each).any() for each in (1e5, 1e8)] == [True, True]
+    assert (rows == 0).all(axis=1).any()
+    assert (rows < 0).all(axis=1).any()
 
 
 def test_equal_networks_get_equal_rows(tmp_path):
@@ -443,3 +528,66 @@ def test_single_rows_are_of_every_kind(tmp_path):
     rows = [each["X"] for each in drawn_of(TANH, tmp_path) if len(each["X"]) == 1]
     assert any((row == 0).all() for row in rows)
     assert any((row < 0).all() for row in rows)
+
+
+ATTENTION = """
+from triton_models.spec import *
+
+def network():
+    import torch
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.table = torch.nn.Embedding(100, 16)
+            self.last = torch.nn.Linear(16, 2)
+        def forward(self, ids, NAME):
+            h = self.table(ids)[:, None]
+            hides = NAME.bool()[:, None, None, :]
+            a = torch.nn.functional.scaled_dot_product_attention(h, h * 2, h * 3, attn_mask=hides)
+            return self.last(a[:, 0, 0])
+    return Net()
+
+def examples():
+    import numpy as np
+    return [Example(name="one", inputs={"ids": np.array([[1, 9, 4]]), "NAME": np.array([[1, 1, EXAMPLE]])})]
+
+TOKENS = DynamicDim(name="tokens", min=1, opt=8, max=16)
+BUILD = ModelDefinition(
+    name="net", description="made up", output="Y", examples=examples, reference=dict, tolerance=1e-4,
+    models=[PyTorchNetwork(
+        name="net", network=network, inputs=[Tensor(name, "INT64", [TOKENS]) for name in ("ids", "NAME")],
+        outputs=["Y"], max_batch_size=8, PROMISE
+    )],
+)
+"""
+
+
+@pytest.mark.parametrize("name", ["mask", "seen"])
+def test_a_mask_without_a_token_that_differs_is_promised_never_to_come(name, tmp_path):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+
+    def built_with(promise: str) -> Path:
+        text = ATTENTION.replace("NAME", name).replace("EXAMPLE", "0").replace("PROMISE", promise)
+        (folder / "build.py").write_text(text)
+        return build("net", models=tmp_path / "models", output=tmp_path / "out")
+
+    problem = refused(built_with, "")
+    assert problem.rule == "source-differs"
+    assert f"only where no value of '{name}' is above 0" in problem.what
+    promise = problem.fix.partition("promise it: ")[2].partition(";")[0]
+    assert promise == f'inputs_between={{"{name}": Between(0, 1, why="...", never_empty=True)}}'
+    span = record(built_with(promise)).ranges[name]
+    assert (span.low, span.high, span.never_empty) == (0, 1, True)
+    assert range_words(name, span) == f"{name} between 0 and 1, never empty (...)"
+    without = 'inputs_between={"ids": Between(0, 99, why="a table")}'
+    assert refused(built_with, without).rule == "source-differs"
+
+
+def test_an_example_with_an_empty_mask_breaks_the_promise(built):
+    example = 'lambda: [Example(name="one", inputs={"mask": np.array([[0, 0]])})]'
+    graph = "g (int64[rows, n] mask) => (float[rows, n] Y) { Y = Cast<to: int = 1>(mask) }"
+    never = 'max_batch_size=8, inputs_between={"mask": Between(0, 1, why="texts", never_empty=True)}'
+    assert "without a value above 0" in refused(built, graph, never, example).what
+    built(graph, never.replace(", never_empty=True", ""), example)

@@ -278,3 +278,57 @@ def test_a_network_of_pytorch_is_in_fp16_by_default_if_drawn_inputs_stay_equal(
     said = capsys.readouterr().err
     assert ("net stays in FP32: Y differs by inf for the example" in said) == (not precision)
     assert ("Mul" in said) == (not precision)
+
+
+TABULAR = """
+from triton_models.spec import *
+
+def network():
+    import torch
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.last = torch.nn.Linear(4, 2)
+        def forward(self, X):
+            return torch.sigmoid(self.last(FIRST))
+    return Net()
+
+def examples():
+    import numpy as np
+    return [Example(name="one", inputs={"X": np.array([[120, 13, 42, 3]], np.TYPE)})]
+
+BUILD = ModelDefinition(
+    name="net", description="made up", output="Y", examples=examples, reference=dict,
+    tolerance={"fp32": 1e-4, "fp16": 1e-2},
+    models=[
+        PyTorchNetwork(name="net", network=network, inputs=[INPUT], outputs=["Y"], max_batch_size=8, MORE)
+    ],
+)
+"""
+FLOATS = 'Tensor("X", "FP32", [4])'
+BETWEEN = 'inputs_between={"X": Between(0, 200, why="scaled before")}'
+
+
+@pytest.mark.parametrize(
+    ("first", "data_type", "more", "expected"),
+    [
+        ("torch.log1p(X)", "float32", "", []),
+        ("X / X.norm(dim=1, keepdim=True)", "float32", "", []),
+        ("torch.nn.functional.layer_norm(X, (4,))", "float32", "", []),
+        ("torch.log1p(X.float())", "int64", "", []),
+        ("torch.log1p(X)", "float32", BETWEEN, ["fp16"]),
+        ("torch.log1p(X.float())", "int64", BETWEEN, ["fp16"]),
+        ("X.clamp(0, 4)", "float32", "", ["fp16"]),
+    ],
+    ids=["log", "norm", "layer norm", "whole", "a range", "whole with a range", "any size survives"],
+)
+def test_features_are_in_fp16_only_if_large_ones_survive_or_never_come(
+    first, data_type, more, expected, tmp_path
+):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    tensor = FLOATS if data_type == "float32" else FLOATS.replace("FP32", "INT64")
+    text = TABULAR.replace("FIRST", first).replace("TYPE", data_type).replace("INPUT", tensor)
+    (folder / "build.py").write_text(text.replace("MORE", more))
+    assert precisions(build("net", models=tmp_path / "models", output=tmp_path / "out")) == expected

@@ -16,6 +16,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from triton_models.spec import (
+    Between,
     DynamicBatching,
     DynamicDim,
     Ensemble,
@@ -121,6 +122,9 @@ BUILD = ModelDefinition(
             network=encoder,
             inputs=[IDS, MASK],
             outputs=["EMBEDDING"],
+            inputs_between={
+                "attention_mask": Between(0, 1, why="each text begins with [CLS]", never_empty=True)
+            },
             backend=TensorRt(),
             max_batch_size=MAX_BATCH,
             batching=DynamicBatching(),

@@ -20,6 +20,7 @@ class Range:
     low: float
     high: float
     why: str
+    never_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Compared:
         examples: The examples of the declaration that were compared.
         drawn: The rows that the build drew by itself.
         allowed: The largest difference allowed.
+        limits: What was left out of the declared sizes, such as "tokens up to 8192 of 16384".
         ranges: The inputs whose range the declaration narrows.
     """
 
@@ -39,12 +41,17 @@ class Compared:
     drawn: int
     allowed: float
     precision: Precision
+    limits: str = ""
     ranges: Mapping[str, Range] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON-ready data for build.json."""
         ranges = {
-            name: {"between": [span.low, span.high], "why": span.why}
+            name: {
+                "between": [span.low, span.high],
+                "why": span.why,
+                **({"never_empty": True} if span.never_empty else {}),
+            }
             for name, span in sorted(self.ranges.items())
         }
         return {
@@ -52,6 +59,7 @@ class Compared:
             "drawn": self.drawn,
             "allowed": self.allowed,
             "precision": self.precision,
+            **({"limits": self.limits} if self.limits else {}),
             **({"ranges": ranges} if ranges else {}),
         }
 
@@ -59,11 +67,16 @@ class Compared:
     def of(cls, document: Mapping[str, Any]) -> Compared:
         """Read what `as_dict` returned."""
         ranges = {
-            name: Range(low=span["between"][0], high=span["between"][1], why=span["why"])
+            name: Range(
+                low=span["between"][0],
+                high=span["between"][1],
+                why=span["why"],
+                never_empty=span.get("never_empty") is True,
+            )
             for name, span in document.get("ranges", {}).items()
         }
         known = {name: document[name] for name in ("examples", "drawn", "allowed", "precision")}
-        return cls(**known, ranges=ranges)
+        return cls(**known, limits=document.get("limits", ""), ranges=ranges)
 
 
 def compared_models(record: Mapping[str, Any]) -> Mapping[str, Compared]:

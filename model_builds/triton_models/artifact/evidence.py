@@ -147,7 +147,8 @@ def precision_of(build: Mapping[str, Any]) -> str:
 
 def range_words(name: str, span: Range) -> str:
     """Return a narrowed range, such as "x between 0 and 255 (pixels)"."""
-    return f"{name} between {span.low:g} and {span.high:g} ({span.why})"
+    empty = ", never empty" if span.never_empty else ""
+    return f"{name} between {span.low:g} and {span.high:g}{empty} ({span.why})"
 
 
 _PRECISIONS: frozenset[str] = frozenset(get_args(Precision))
@@ -168,7 +169,12 @@ def _is_sound(compared: Compared) -> bool:
         all(type(each) is int and each >= 0 for each in numbers)
         and all(isinstance(each, int | float) for each in bounds)
         and _are_texts(
-            [compared.precision, *compared.ranges, *(each.why for each in compared.ranges.values())]
+            [
+                compared.precision,
+                compared.limits,
+                *compared.ranges,
+                *(each.why for each in compared.ranges.values()),
+            ]
         )
         and compared.precision in _PRECISIONS
     )

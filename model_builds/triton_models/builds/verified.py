@@ -84,7 +84,9 @@ def compare_module(
     run = run_torch(finished, names, model.outputs, device=device, threads=threads)
     file = "model.pt" if isinstance(model.backend, LibTorch) else "model.pt2"
     # First, because a branch on values that a trace loses also makes rows depend on their batch.
-    _refuse_difference(comparison, run, allowed, file=file, fix=lambda difference: _fix_of_torch(model))
+    _refuse_difference(
+        comparison, run, allowed, file=file, fix=lambda difference: _fix_of_torch(model, difference)
+    )
     _refuse_rows(comparison)
     _record(comparison, job, allowed=allowed, precision=precision or "fp32")
 
@@ -122,7 +124,14 @@ def _drawing_of(
     )
 
 
-def _fix_of_torch(model: PyTorchNetwork) -> str:
+def _promise(difference: Difference) -> str:
+    promise = f'inputs_between={{"{difference.empty}": Between(0, 1, why="...", never_empty=True)}}'
+    return f"if each row of {difference.empty!r} has a value above 0, promise it: {promise}"
+
+
+def _fix_of_torch(model: PyTorchNetwork, difference: Difference | None) -> str:
+    if difference is not None and difference.empty:
+        return f"{_promise(difference)}; otherwise correct forward() for rows without one"
     ranges = "if such inputs never come, say which do: inputs_between={...}"
     if isinstance(model.backend, LibTorch) and model.backend.export == "trace":
         return f'export it with LibTorch(export="script"), which keeps branches and loops; or, {ranges}'
@@ -184,6 +193,8 @@ def _record(comparison: Comparison, job: Job, *, allowed: float, precision: Prec
     if comparison.not_finite:
         count = f"{comparison.not_finite} of {comparison.rows} drawn rows"
         sys.stderr.write(f"note: the source of {model.name} answers NaN or infinity to {count}\n")
+    if limits := comparison.drawing.limits:
+        sys.stderr.write(f"note: {model.name} is compared with {limits}: more takes too long here\n")
     if isinstance(model.backend, TensorRt) and job.compiler and not job.rehearsed:
         return
     spans = model.inputs_between.items()
@@ -192,7 +203,11 @@ def _record(comparison: Comparison, job: Job, *, allowed: float, precision: Prec
         drawn=comparison.rows,
         allowed=allowed,
         precision=precision,
-        ranges={name: Range(low=span.low, high=span.high, why=span.why) for name, span in spans},
+        limits=comparison.drawing.limits,
+        ranges={
+            name: Range(low=span.low, high=span.high, why=span.why, never_empty=span.never_empty)
+            for name, span in spans
+        },
     )
 
 
@@ -389,6 +404,8 @@ class Verified:
     def _fix(self, found: Difference | None) -> str:
         if isinstance(self.model, OnnxFile) and self.model.optimize:
             return "remove optimize=True"
+        if found is not None and found.empty:
+            return f"{_promise(found)}; otherwise serve it as TorchScript: LibTorch()"
         if found is not None and found.drawn:
             return (
                 "if such inputs never come, say which do: inputs_between={...}; otherwise allow a larger "

@@ -143,17 +143,20 @@ class Between:
 
     ```python
     Between(0, 1, why="pixels / 255")
+    Between(0, 1, why="a text has a first token", never_empty=True)
     ```
 
     Attributes:
         low: The smallest value.
         high: The largest value.
         why: Why no other values come, in a few words. build.json records it.
+        never_empty: Of a mask: each row has a value above 0, so that a token counts.
     """
 
     low: float
     high: float
     why: str = ""
+    never_empty: bool = False
 
     def mistakes(self) -> Iterator[Mistake]:
         """Check that the values are in order and have a reason."""
@@ -162,6 +165,9 @@ class Between:
             yield Mistake("low", f"{span} is not finite", fix="write the smallest and the largest value")
         elif not self.low < self.high:
             yield Mistake("low", f"{span} holds no range", fix="write the smaller value first")
+        if self.never_empty and (self.low, self.high) != (0, 1):
+            fix = f'Between(0, 1, why="{self.why}", never_empty=True), or without never_empty'
+            yield Mistake("never_empty", f"{span} is no mask", fix=f"write {fix}")
         if not self.why.strip():
             fix = f'say why no others come: Between({self.low}, {self.high}, why="pixels / 255")'
             yield Mistake("why", f"{span} has no reason", fix=fix)

@@ -36,6 +36,16 @@ _READS_FEATURES = frozenset(
         *("LinearRegressor", "LinearClassifier", "SVMRegressor", "SVMClassifier", *_TREES),
     }
 )
+# Behind these, no number reaches arithmetic: shapes, answers to questions, and places in a table.
+_ASKS = frozenset(
+    {
+        *("And", "ConstantOfShape", "Equal", "Expand", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        *("NonZero", "Not", "OneHot", "Or", "Range", "Shape", "Size", "Xor", "EmbedLayerNormalization"),
+    }
+)
+_CHOOSES = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "Where": 0, "Reshape": 1, "Slice": 1}
+_FLOATS = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE and BFLOAT16 of onnx.TensorProto
+_BOOL = 9
 _BY_CONSTANTS = frozenset({"Gemm", "MatMul", "Sub", "Add", "Div", "Mul"})
 _WORDS = ("keys_strings", "cats_strings", "pool_strings", "string_vocabulary", "keys_tensor", "classlabels")
 _NUMBERS = ("keys_int64s", "cats_int64s", "pool_int64s", "int64_vocabulary", "cats_int64s")
@@ -61,6 +71,7 @@ class Accepted:
         center: The values that the first operators subtract, per feature.
         scale: The values that they divide by, per feature.
         features: True if operators on rows of features read it: its values may be of any size.
+        computes: True if its whole numbers become floats, with which the graph computes.
         mask: True if the graph subtracts it from a constant, as masks are.
         missing: True if an operator knows NaN.
         numbers: The only whole numbers that a lookup knows.
@@ -71,6 +82,7 @@ class Accepted:
     center: np.ndarray | None = None
     scale: np.ndarray | None = None
     features: bool = False
+    computes: bool = False
     mask: bool = False
     missing: bool = False
     numbers: tuple[int, ...] = ()
@@ -117,7 +129,10 @@ def inferred_graph(network: Any) -> Any:
 def accepted_by(network: Any) -> dict[str, Accepted]:
     """Return what a network of onnx says about each of its inputs."""
     graph = _Graph.of(network)
-    return {each.name: graph.follow(each.name) for each in network.graph.input}
+    return {
+        each.name: replace(graph.follow(each.name), computes=graph.computes(each.name))
+        for each in network.graph.input
+    }
 
 
 def accepted_by_module(
@@ -204,6 +219,23 @@ class _Graph:
                 seen.update(fresh)
                 waiting.extend(fresh)
         return accepted
+
+    def computes(self, name: str) -> bool:
+        """Return whether numbers of an input become floats, whatever is computed with them before."""
+        seen, waiting = {name}, deque([name])
+        while waiting:
+            value = waiting.popleft()
+            for node in self.readers.get(value, ()):
+                if node.op_type in _ASKS or list(node.input).index(value) == _CHOOSES.get(node.op_type):
+                    continue
+                to = _attribute(node, "to", 0) if node.op_type == "Cast" else 1
+                if to in _FLOATS and node.op_type in {"Cast", "CastLike", "Gemm", "MatMul"}:
+                    return True
+                if node.op_type == "Cast" and to == _BOOL:
+                    continue
+                waiting.extend(one for one in node.output if one and one not in seen)
+                seen.update(node.output)
+        return False
 
     def _mixes(self, node: Any, value: str) -> bool:
         """Return whether an operator computes with a second value that is no constant."""

@@ -8,10 +8,12 @@ moves when its inputs move by their last bit.
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
@@ -203,6 +205,7 @@ class Difference:
     Attributes:
         amount: The difference: of drawn inputs, as a part of the row's largest answer.
         request: The inputs of the row.
+        empty: The mask in which no token counts, if only such rows differ.
     """
 
     output: str
@@ -210,10 +213,13 @@ class Difference:
     allowed: float
     request: Tensors
     drawn: bool
+    empty: str = ""
 
     def __str__(self) -> str:
         """Say what differs, by how much, and for which inputs."""
         where = f"for {'the drawn' if self.drawn else 'the example'} {_shown(self.request)}"
+        if self.empty:
+            where = f"only where no value of {self.empty!r} is above 0, {where}"
         return f"{self.output} differs by {self.amount:.2g} {where}; {self.allowed:g} is allowed"
 
 
@@ -291,7 +297,12 @@ class Comparison:
                 if self.not_batching:
                     self.drawn += [self._known] if self._known[0] else []
                     return
-            answers = self._known[1] if self._known[0] is request else self.source(request)
+            try:
+                answers = self._known[1] if self._known[0] is request else self.source(request)
+            except Exception:
+                if self.drawn and any(rows.all() for rows in self.drawing.empty_masks(request).values()):
+                    continue  # what the source refuses needs no equal answer
+                raise
             if not self.drawn and self.may_be_random:
                 self._refuse_random(request, answers)
                 if self.why_not:
@@ -343,15 +354,40 @@ class Comparison:
         Raises:
             Exception: The file cannot answer a request.
         """
-        for drawn, requests in ((False, self.examples), (True, self.drawn)):
-            for request, exact in requests:
-                if found := self._difference(request, exact, finished(request), allowed=allowed, drawn=drawn):
-                    return found
-        return None
+        for request, exact in self.examples:
+            if found := self._difference(request, exact, finished(request), allowed=allowed, drawn=False):
+                return found
+        of_empty: Difference | None = None
+        for request, exact in self.drawn:
+            empty = self.drawing.empty_masks(request)
+            hidden = [name for name, rows in empty.items() if rows.all()]
+            try:
+                answers = finished(request)
+            except Exception:
+                if not hidden:
+                    raise
+                answers = {}  # which differs from any
+            without = functools.reduce(operator.or_, empty.values()) if empty else None
+            if not hidden and (
+                one := self._difference(request, exact, answers, allowed=allowed, drawn=True, without=without)
+            ):
+                return one
+            if empty and not of_empty:
+                of_empty = self._difference(request, exact, answers, allowed=allowed, drawn=True)
+                of_empty = of_empty and replace(of_empty, empty=(hidden or list(empty))[0])
+        return of_empty
 
     def _difference(
-        self, request: Tensors, exact: Answers, other: Answers, *, allowed: float, drawn: bool
+        self,
+        request: Tensors,
+        exact: Answers,
+        other: Answers,
+        *,
+        allowed: float,
+        drawn: bool,
+        without: np.ndarray | None = None,
     ) -> Difference | None:
+        """Return the largest difference of a request's answers; `without` says which rows are left out."""
         import numpy as np
 
         rows = _rows_of(request) if self._batches else 0
@@ -362,6 +398,8 @@ class Comparison:
                     continue
                 return Difference(output=name, amount=np.inf, allowed=allowed, request=request, drawn=drawn)
             errors, scales = _errors(value, answer, rows)
+            if without is not None and errors.shape == without.shape:
+                errors = np.where(without, 0.0, errors)
             limits = np.maximum(allowed, _LEAST) * scales if drawn else allowed + _EXACT * scales
             if (errors <= limits).all():
                 continue
@@ -400,6 +438,13 @@ class Comparison:
                 )
             for request in self.drawing.examples:
                 values = request[name]
+                if span.never_empty and name in self.drawing.empty_masks(request):
+                    raise DRAWN_INPUTS.error(
+                        what=f"an example has a row of {name!r} without a value above 0",
+                        where=f"inputs_between of {self.drawing.model.name!r}",
+                        why="never_empty=True promises that no such rows come",
+                        fix="remove never_empty=True, or correct the example",
+                    )
                 if values.size and not (span.low <= values.min() and values.max() <= span.high):
                     raise DRAWN_INPUTS.error(
                         what=f"an example has {name!r} from {values.min():g} to {values.max():g}, and only "

@@ -15,7 +15,7 @@ from typing import Any
 
 from triton_models.artifact.networks import side_files
 from triton_models.base.encoding import Tensors
-from triton_models.builds.export.accepted import ML_DOMAIN, accepted_by, inferred_graph, nodes_of
+from triton_models.builds.export.accepted import ML_DOMAIN, Accepted, accepted_by, inferred_graph, nodes_of
 from triton_models.builds.export.compared import Comparison, largest, run, run_file, session
 from triton_models.builds.export.onnx import check_onnx, serialise
 from triton_models.facts.releases import Release
@@ -111,13 +111,15 @@ def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
         yield f"it cannot be compared: {comparison.why_not}"
     drawing, accepted = comparison.drawing, accepted_by(network)
     for tensor in drawing.inputs:
-        if tensor.data_type not in {"TYPE_FP32", "TYPE_FP64"}:
+        known = accepted.get(tensor.name, Accepted())
+        whole = known.computes and known.table is None and not known.numbers
+        if tensor.data_type not in {"TYPE_FP32", "TYPE_FP64"} and not whole:
             continue
         span = drawing.ranges.get(tensor.name)
         if span is not None and max(abs(span.low), abs(span.high)) > _LARGEST:
             yield f"input {tensor.name!r} reaches {max(abs(span.low), abs(span.high)):g}, FP16 {_LARGEST:g}"
-        reach = accepted[tensor.name].reach if tensor.name in accepted and span is None else 0.0
-        if reach > _LARGEST_WHOLE and accepted[tensor.name].center is not None:
+        reach = known.reach if span is None else 0.0
+        if reach > _LARGEST_WHOLE and known.center is not None:
             limit = f"FP16 ends at {_LARGEST:g}, and has all whole numbers only up to {_LARGEST_WHOLE}"
             yield f"input {tensor.name!r} reaches about {reach:.2g}, by the operator that reads it; {limit}"
         for number in _coarse(request[tensor.name] for request in drawing.written):
@@ -131,7 +133,7 @@ def _coarse(examples: Iterator[Any]) -> Iterator[float]:
     for values in examples:
         with np.errstate(over="ignore"):
             whole = (values == np.round(values)) & (np.abs(values) > _LARGEST_WHOLE)
-            yield from values[whole & (values.astype(np.float16).astype(values.dtype) != values)][:1].tolist()
+            yield from values[whole & (values.astype(np.float16).astype(np.float64) != values)][:1].tolist()
 
 
 def norm_modes(network: Any, release: Release) -> tuple[bool, bool]:
