@@ -17,11 +17,13 @@ from triton_models.artifact.networks import side_files
 from triton_models.base.encoding import Tensors
 from triton_models.builds.export.accepted import ML_DOMAIN, accepted_by, inferred_graph, nodes_of
 from triton_models.builds.export.compared import Comparison, largest, run, run_file, session
+from triton_models.builds.export.norms import spelled_out_norms
 from triton_models.builds.export.onnx import check_onnx, serialise
 from triton_models.facts.releases import Release
 
 _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _MASKED = 1e30  # attention adds such values to those that it ignores
+_TO_FP32, _TO_FP16 = "_cast_to_fp32", "_cast_to_fp16"  # ends of the names that the conversion gives casts
 _LARGEST = 65504.0
 _LARGEST_WHOLE = 2048
 
@@ -74,7 +76,7 @@ def halve(path: Path, comparison: Comparison, *, allowed: float, release: Releas
             return f"{found}" + (f"; the most is lost in {layer}" if layer else "")
         staged.write_bytes(serialise(half))
         check_onnx(staged)
-        session(str(staged))
+        session(str(staged), optimized=True)  # what it fuses must have one type
         if write:
             staged.replace(path)
     except Exception as error:  # noqa: BLE001  whatever ONNX and ONNX Runtime raise
@@ -145,8 +147,9 @@ def norm_modes(network: Any, release: Release) -> tuple[bool, bool]:
     for node in network.graph.node:
         if node.op_type.startswith("Skip"):
             pairs.append(node.input[:2])
-        elif node.op_type in {*_NORMS, "ReduceMean"} and node.input[0] in sums:
+        elif node.op_type in _NORMS and node.input[0] in sums:
             pairs.append(sums[node.input[0]].input)
+    pairs += [sums[norm.value].input for norm in spelled_out_norms(network) if norm.value in sums]
     if not pairs:
         return False, False
     inferred = inferred_graph(network)
@@ -189,13 +192,76 @@ def to_fp16(network: Any, *, exact_norms: bool = False) -> Any:
         copied.graph.ClearField(field)
         getattr(copied.graph, field).extend(getattr(inferred, field))
     blocked = [*DEFAULT_OP_BLOCK_LIST, *_FLOAT_ONLY, *(_NORMS if exact_norms else ())]
+    nodes = _named_norms(copied) if exact_norms else []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are rounded to the largest and the least of FP16
         half = convert_float_to_float16(
-            copied, keep_io_types=True, disable_shape_infer=True, op_block_list=blocked
+            copied,
+            keep_io_types=True,
+            disable_shape_infer=True,
+            op_block_list=blocked,
+            node_block_list=nodes,
         )
+    _join_casts(half)
     # It appends its casts, and a valid file has every node after those that it needs.
     return onnx_ir.to_proto(TopologicalSortPass()(onnx_ir.from_proto(half)).model)
+
+
+def _named_norms(network: Any) -> list[str]:
+    """Give the operators of normalizations of sums names, and return them; their constants become weights.
+
+    The sum is among them: where a cast is between, ONNX Runtime fuses what follows to an operator of two
+    types, and cannot load it. The conversion rounds what Constant operators hold, such as 1e-12.
+    """
+    graph = network.graph
+    sums = {node.output[0]: node for node in graph.node if node.op_type == "Add"}
+    norms = []
+    for norm in spelled_out_norms(network):
+        if norm.value in sums:
+            norms += [sums[norm.value], *norm.nodes]
+    for number, node in enumerate(norms):
+        node.name = f"norm:{number}"
+    read = {name for node in norms for name in node.input}
+    for node in [each for each in graph.node if each.op_type == "Constant" and each.output[0] in read]:
+        if node.attribute[0].name == "value":
+            graph.initializer.add().CopyFrom(node.attribute[0].t)
+            graph.initializer[-1].name = node.output[0]
+            graph.node.remove(node)
+    return [node.name for node in norms]
+
+
+def _join_casts(half: Any) -> None:
+    """Make one cast of those of a value, and none between two operators in FP32.
+
+    The conversion adds a cast for each operator in FP32 that reads a value, with the same name.
+    """
+    import onnx
+
+    graph = half.graph
+    casts = {each.output[0]: each.input[0] for each in graph.node if each.op_type == "Cast"}
+    weights = {each.name for each in graph.initializer if each.data_type == onnx.TensorProto.FLOAT}
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            rounded = casts.get(name, "")
+            if name != f"{rounded}{_TO_FP32}":
+                continue
+            if rounded in weights:
+                node.input[place] = rounded
+            elif casts.get(rounded) == f"{rounded}{_TO_FP16}":
+                node.input[place] = casts[rounded]
+    outputs = {each.name for each in graph.output}
+    for end in (_TO_FP32, _TO_FP16):
+        used = {name for node in nodes_of(half) for name in node.input} | outputs
+        kept = {
+            node.output[0] if node.name.endswith(f"{end}_node") else place: node
+            for place, node in enumerate(graph.node)
+            if not node.name.endswith(f"{end}_node") or node.output[0] in used
+        }
+        del graph.node[:]
+        graph.node.extend(kept.values())
+    values = {each.name: each for each in graph.value_info if each.name not in weights}
+    del graph.value_info[:]
+    graph.value_info.extend(values.values())
 
 
 def _rounding(half: Any) -> Any:
