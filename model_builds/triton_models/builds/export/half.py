@@ -27,6 +27,11 @@ _TO_FP32, _TO_FP16 = "_cast_to_fp32", "_cast_to_fp16"  # ends of the names that 
 _LARGEST = 65504.0
 _LARGEST_WHOLE = 2048
 
+_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "FusedConv", "NhwcConv"})
+_PRODUCTS = _CONVOLUTIONS | {"Attention", "Einsum", "FusedGemm", "FusedMatMul", "GRU", "Gemm"}
+_PRODUCTS |= {"GroupQueryAttention", "LSTM", "MatMul", "MultiHeadAttention", "PackedAttention", "RNN"}
+_WITHOUT_ARITHMETIC = frozenset({"Cast", "Constant", "Identity"})
+
 # The CUDA provider has these for float and not for float16: OperatorKernels.md of ONNX Runtime 1.21.0 and of
 # its main branch, read 2026-11-28. In FP16 they would run on the CPU, with copies both ways.
 _FLOAT_ONLY = ("GridSample", "IsInf", "EyeLike")
@@ -88,14 +93,42 @@ def halve(path: Path, comparison: Comparison, *, allowed: float, release: Releas
 
 
 def is_half(network: Any) -> bool:
-    """Return whether a network has weights or tensors in FP16."""
+    """Return whether a network computes in FP16: some of its products, or without products what else it has.
+
+    An input or a constant in FP16 that is cast is none of that.
+    """
+    nodes = list(_computing(network))
+    products = [types for node, types in nodes if node.op_type in _PRODUCTS]
+    half = _tensor_type("FLOAT16")
+    return any(half in types for types in products or [types for _, types in nodes])
+
+
+def is_mixed(network: Any) -> bool:
+    """Return whether a network has products in FP32, and no convolution in FP16."""
+    single, half = _tensor_type("FLOAT"), _tensor_type("FLOAT16")
+    products = [(node.op_type, types) for node, types in _computing(network) if node.op_type in _PRODUCTS]
+    convolves = any(half in types for name, types in products if name in _CONVOLUTIONS)
+    return not convolves and any(single in types and half not in types for _, types in products)
+
+
+def _computing(network: Any) -> Iterator[tuple[Any, set[int]]]:
+    """Yield the operators that do more than cast, with the types of their inputs as far as they are known."""
+    graph, nodes = inferred_graph(network), list(nodes_of(network))
+    values = (*graph.input, *graph.value_info, *graph.output)
+    types = {each.name: each.type.tensor_type.elem_type for each in values}
+    attributes = [(node, each) for node in nodes for each in node.attribute]
+    types |= {node.output[0]: each.t.data_type for node, each in attributes if each.name == "value"}
+    inner = [graph for _, each in attributes for graph in (each.g, *each.graphs)]
+    types |= {each.name: each.data_type for one in (graph, *inner) for each in one.initializer}
+    for node in nodes:
+        if node.op_type not in _WITHOUT_ARITHMETIC:
+            yield node, {types[name] for name in node.input if name in types}
+
+
+def _tensor_type(name: str) -> int:
     import onnx
 
-    constants = (each.t for node in nodes_of(network) for each in node.attribute if each.HasField("t"))
-    half = onnx.TensorProto.FLOAT16
-    tensors = (each.type.tensor_type.elem_type for each in (*network.graph.input, *network.graph.output))
-    weights = (each.data_type for each in (*network.graph.initializer, *constants))
-    return half in {*tensors, *weights}
+    return int(onnx.TensorProto.DataType.Value(name))
 
 
 def is_quantized(network: Any) -> bool:
