@@ -84,7 +84,7 @@ CONVOLVED_IN_FP16 = {
     [(CONVOLVED_IN_FP32, ["0"], "fp32"), (PRODUCT_IN_FP16, ["0"], "fp16"), (CONVOLVED_IN_FP16, [], "fp16")],
     ids=["an input in FP16", "a product in FP16", "a convolution in FP16"],
 )
-def test_a_file_with_some_fp16_keeps_the_switch_unless_its_convolutions_are_in_fp16(  # noqa: PLR0917  fixtures
+def test_a_file_with_some_fp16_keeps_the_switch_unless_its_convolutions_are_in_fp16(
     parts, switch, precision, declare_onnx, tmp_path
 ):
     text = HALF_INPUT.replace("IN", parts["IN"]).replace("OUT", parts["OUT"])
