@@ -300,7 +300,8 @@ BUILD = ModelDefinition(
     examples=lambda: [Example(name="one", inputs={"x": np.ones((1, 4, 8), np.float32)})],
     models=[
         PyTorchNetwork(
-            name="net", network=network, outputs=["y"], max_batch_size=2, backend=OnnxRuntime(precision="fp32"),
+            name="net", network=network, outputs=["y"], max_batch_size=2,
+            backend=OnnxRuntime(precision="fp32"),
             inputs=[Tensor("x", "FP32", [DynamicDim(name="tokens", min=2, opt=16, max=256), 8])],
         )
     ],
