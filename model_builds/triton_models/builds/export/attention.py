@@ -93,9 +93,10 @@ def _of_several_tokens(model: PyTorchNetwork | OnnxFile) -> PyTorchNetwork | Onn
         return replace(size, min=length, opt=length, max=length)
 
     if isinstance(model, OnnxFile):
-        ends = {name: tuple(zip(span.min, span.max, strict=True)) for name, span in model.profile.items()}
-        shapes = {name: tuple(min(max(_LENGTH, low), high) for low, high in of) for name, of in ends.items()}
-        profile = {name: ShapeRange(min=each, opt=each, max=each) for name, each in shapes.items()}
+        profile = {}
+        for name, span in model.profile.items():
+            shape = tuple(min(max(_LENGTH, low), high) for low, high in zip(span.min, span.max, strict=True))
+            profile[name] = ShapeRange(min=shape, opt=shape, max=shape)
         return replace(model, profile=profile)
     tensors = [
         replace(each, dims=[one_size(size) for size in each.dims]) if isinstance(each, Tensor) else each

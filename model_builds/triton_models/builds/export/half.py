@@ -229,11 +229,7 @@ def to_fp16(network: Any, *, exact_norms: bool = False) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are rounded to the largest and the least of FP16
         half = convert_float_to_float16(
-            copied,
-            keep_io_types=True,
-            disable_shape_infer=True,
-            op_block_list=blocked,
-            node_block_list=nodes,
+            copied, keep_io_types=True, disable_shape_infer=True, op_block_list=blocked, node_block_list=nodes
         )
     _join_casts(half)
     # It appends its casts, and a valid file has every node after those that it needs.

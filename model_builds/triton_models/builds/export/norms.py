@@ -94,8 +94,8 @@ class _Graph:
 
 
 def _is_mean(node: Any) -> bool:
-    return node is not None and node.op_type == "ReduceMean"
+    return bool(node is not None and node.op_type == "ReduceMean")
 
 
 def _is_square(node: Any) -> bool:
-    return node.op_type == "Pow" or (node.op_type == "Mul" and node.input[0] == node.input[1])
+    return bool(node.op_type == "Pow" or node.op_type == "Mul" and node.input[0] == node.input[1])
