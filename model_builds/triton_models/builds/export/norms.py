@@ -98,4 +98,4 @@ def _is_mean(node: Any) -> bool:
 
 
 def _is_square(node: Any) -> bool:
-    return bool(node.op_type == "Pow" or node.op_type == "Mul" and node.input[0] == node.input[1])
+    return bool(node.op_type == "Pow" or (node.op_type == "Mul" and node.input[0] == node.input[1]))
