@@ -42,11 +42,17 @@ def test_joined_requests_are_said_to_plan_convolutions_again(note):
     said = note(BATCHES)
     assert "net plans its convolutions again" in said
     assert "whenever the number of rows in a batch changes" in said
-    assert "Use backend=TensorRt(), or remove batching" in said
+    assert "Use backend=TensorRt(), or remove batching, and send requests of one size" in said
+
+
+def test_requests_of_several_rows_plan_convolutions_again_although_none_are_joined(note):
+    said = note("max_batch_size=8")
+    assert "whenever the number of rows in a batch changes" in said
+    assert said.endswith("Use backend=TensorRt(), or send requests of one size")
 
 
 def test_open_image_sizes_are_said_to_plan_convolutions_again(note):
-    said = note("max_batch_size=8", size="high")
+    said = note("max_batch_size=1", size="high")
     assert "whenever a size of their input changes" in said
     assert "or give inputs one size" in said
 
@@ -54,7 +60,7 @@ def test_open_image_sizes_are_said_to_plan_convolutions_again(note):
 @pytest.mark.parametrize(
     ("options", "given"),
     [
-        ("max_batch_size=8", {}),
+        ("max_batch_size=1", {}),
         (BATCHES, {"release": "24.09"}),
         (BATCHES, {"cpu": True}),
         (f"{BATCHES}, instances=Instances(kind='KIND_CPU')", {}),

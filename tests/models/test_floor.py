@@ -282,3 +282,38 @@ def test_a_network_that_fails_is_named_with_its_line_and_prints_into_no_result(d
     (problem,) = json.loads(capsys.readouterr().out)["error"]
     assert problem["rule"] == "build-failed"
     assert "build.py:" in problem["where"]
+
+
+SIZED = """
+import numpy as np
+from triton_models.spec import *
+
+def network():
+    import torch
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return torch.softmax(x @ x.transpose(1, 2), -1) @ x
+    return Net()
+
+BUILD = ModelDefinition(
+    name="net", description="made up", output="y", reference=dict, tolerance={"fp32": 1e-3},
+    examples=lambda: [Example(name="one", inputs={"x": np.ones((1, 4, 8), np.float32)})],
+    models=[
+        PyTorchNetwork(
+            name="net", network=network, outputs=["y"], max_batch_size=2,
+            backend=OnnxRuntime(precision="fp32"),
+            inputs=[Tensor("x", "FP32", [DynamicDim(name="tokens", min=2, opt=16, max=256), 8])],
+        )
+    ],
+)
+"""
+
+
+def test_what_a_build_records_as_alive_is_that_of_the_largest_sizes(tmp_path):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    (folder / "build.py").write_text(SIZED)
+    root = build("net", models=tmp_path / "models", output=tmp_path / "out")
+    (one,) = json.loads((root / "build.json").read_text())["networks"]["net"]
+    assert one["live"] >= 256 * 256
+    assert one["operations"] == 2 * 2 * 16 * 16 * 8

@@ -210,6 +210,78 @@ def test_norms_sum_in_fp32_by_the_strict_mode_or_else_stay_in_fp32(other, releas
     assert (weights[scale] == onnx.TensorProto.FLOAT16) == strict
 
 
+SPELLED_OUT = {
+    "mean": "m = ReduceMean<axes = [-1]>(sum) d = Sub(sum, m) q = Pow(d, two)",
+    "root mean square": "d = Identity(sum) q = Mul(sum, sum)",
+}
+"""What is divided, and its squares, of normalizations that are no operator of their own."""
+
+
+def spelled_out(kind: str, other: str) -> str:
+    return (
+        "g (float[rows, 4] X) => (float[rows, 4] Y) <float[4] one = {1, 1, 1, 1}, float two = {2},"
+        " float least = {1e-12}, float[1, 4] row = {1, 2, 3, 4}>"
+        f" {{ h = Tanh(X) sum = Add(h, {other}) {SPELLED_OUT[kind]} v = ReduceMean<axes = [-1]>(q)"
+        " e = Add(v, least) s = Sqrt(e) n = Div(d, s) scaled = Mul(n, one) Y = Add(scaled, one) }"
+    )
+
+
+@pytest.mark.parametrize("kind", SPELLED_OUT)
+@pytest.mark.parametrize(
+    ("other", "release", "strict"), [("X", "25.09", True), ("row", "25.09", False), ("X", "24.05", False)]
+)
+def test_norms_that_a_file_spells_out_sum_in_fp32_too(kind, other, release, strict, built, tmp_path):  # noqa: PLR0917  fixtures
+    root = built(spelled_out(kind, other), release=release, opsets='"": 16')
+    assert precisions(root) == ["fp16"]
+    assert ("enable_skip_layer_norm_strict_mode" in options(root)) == strict
+    fusing = onnxruntime.SessionOptions()
+    fusing.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    fusing.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    onnxruntime.InferenceSession(root / "net" / "1" / "model.onnx", fusing)
+    if not strict:
+        network = onnx.shape_inference.infer_shapes(onnx.load(root / "net" / "1" / "model.onnx"))
+        types = {each.name: each.type.tensor_type.elem_type for each in network.graph.value_info}
+        types |= {each.name: each.data_type for each in network.graph.initializer}
+        exact = [node for node in network.graph.node if node.op_type not in {"Tanh", "Cast"}]
+        read = {types[name] for node in exact for name in node.input} - {onnx.TensorProto.INT64}
+        assert read == {onnx.TensorProto.FLOAT}
+
+
+def test_the_least_divisor_of_a_norm_stays_what_it_is(built):
+    graph = spelled_out("mean", "row").replace("float least = {1e-12}, ", "")
+    root = built(
+        graph.replace("e = Add", "least = Constant<value = float {1e-12}>() e = Add"), opsets='"": 16'
+    )
+    network = onnx.load(root / "net" / "1" / "model.onnx")
+    session = onnxruntime.InferenceSession(root / "net" / "1" / "model.onnx")
+    assert precisions(root) == ["fp16"]
+    assert onnx.TensorProto.FLOAT in {each.data_type for each in network.graph.initializer}
+    assert np.isfinite(session.run(None, {"X": np.zeros((1, 4), np.float32)})[0]).all()
+
+
+def test_operators_that_stay_in_fp32_may_share_their_constants():
+    shared = NORM.replace("OTHER", "row").replace(
+        "Y = LayerNormalization(sum, one)",
+        "a = LayerNormalization(sum, one) b = Add(a, row) c = Mul(b, one) Y = LayerNormalization(c, one)",
+    )
+    network = half.to_fp16(network_of(shared, opsets='"": 18'), exact_norms=True)
+    names = [name for node in network.graph.node for name in node.output]
+    assert len(names) == len(set(names))
+    onnx.checker.check_model(network, full_check=True)
+    norms = [node for node in network.graph.node if node.op_type == "LayerNormalization"]
+    assert [name.endswith("_cast_to_fp32") for node in norms for name in node.input] == [True] * 4
+
+
+def test_two_enlargements_of_an_image_share_their_scales():
+    graph = (
+        "g (float[rows, 1, 2, 2] X) => (float[rows, 1, 8, 8] Y) <float[4] twice = {1, 1, 2, 2}>"
+        ' { a = Resize<mode = "linear">(X, , twice) b = Tanh(a) Y = Resize<mode = "linear">(b, , twice) }'
+    )
+    network = half.to_fp16(network_of(graph, opsets='"": 18'))
+    onnx.checker.check_model(network, full_check=True)
+    onnxruntime.InferenceSession(network.SerializeToString())
+
+
 def test_sizes_that_the_conversion_writes_are_in_the_configuration(built):
     graph = "g (float[rows, 4] X) => (float[rows, out] Y)"
     graph += " <float[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}> { Y = MatMul(X, w) }"

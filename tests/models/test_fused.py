@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,8 @@ pytest.importorskip("onnxruntime")
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 TOKENS = DynamicDim(name="tokens", min=2, opt=8, max=16)
-BIASED = release("25.09")
+INPUTS = ("ids", "types", "mask")
+BIASED, MASKED = release("25.09"), release("24.09")
 EXPORTS: dict[str, bytes] = {}
 """The exports of this module's networks by name, because each takes seconds."""
 
@@ -34,31 +35,36 @@ TEXTS = {"ids": np.arange(16).reshape(2, 8) % 50, "mask": MASK, "types": 1 - MAS
 
 
 class Encoder(torch.nn.Module):
-    def __init__(self, *, causal: bool = False) -> None:
+    def __init__(self, *, causal: bool = False, pad: int | None = None) -> None:
         super().__init__()
         torch.manual_seed(3)
         self.name = "causal" if causal else "encoder"
+        self.name, self.pad = self.name if pad is None else f"{self.name} {pad}", pad
         config = BertConfig(vocab_size=50, max_position_embeddings=16, is_decoder=causal, **SIZES)
         self.bert = BertModel(config)
 
     def forward(self, ids: torch.Tensor, types: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if self.pad is not None:
+            types, mask = types * mask, ids.ne(self.pad)
         answer = self.bert(ids, attention_mask=mask, token_type_ids=types, use_cache=False)
         return answer.last_hidden_state
 
 
 @pytest.fixture
-def exported(tmp_path: Path) -> Callable[[torch.nn.Module], tuple[Path, PyTorchNetwork]]:
-    def export(network: torch.nn.Module) -> tuple[Path, PyTorchNetwork]:
+def exported(tmp_path: Path) -> Callable[..., tuple[Path, PyTorchNetwork]]:
+    def export(
+        network: torch.nn.Module, *, tokens: DynamicDim = TOKENS, inputs: Sequence[str] = INPUTS
+    ) -> tuple[Path, PyTorchNetwork]:
         model = PyTorchNetwork(
             name="net",
             network=lambda: network,
-            inputs=[Tensor(name, "INT64", [TOKENS]) for name in ("ids", "types", "mask")],
+            inputs=[Tensor(name, "INT64", [tokens]) for name in inputs],
             outputs=["Y"],
             max_batch_size=8,
         )
         path = tmp_path / "net" / "1" / "model.onnx"
         path.parent.mkdir(parents=True)
-        name = network.name if isinstance(network, Encoder) else ""
+        name = network.name + ", ".join(inputs) if isinstance(network, Encoder) else ""
         if not name or name not in EXPORTS:
             export_network(network, model, path)
             EXPORTS[name] = path.read_bytes()
@@ -136,6 +142,32 @@ def test_a_mask_that_is_not_that_of_the_request_alone_needs_a_release_that_takes
     assert path.read_bytes() == before
     assert fuse(path, model, BIASED) == 2
     np.testing.assert_allclose(answer(path), answers, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("order", [INPUTS, ("mask", "ids", "types"), ("types", "mask", "ids")])
+def test_the_mask_is_that_of_the_network_whatever_its_inputs_are_called_and_where(order, exported):
+    class Ordered(Encoder):
+        def forward(self, *given: torch.Tensor) -> torch.Tensor:
+            return super().forward(*(given[order.index(name)] for name in INPUTS))
+
+    names = [f"{name}_of_text" if name != "mask" else "seen" for name in order]
+    tokens = DynamicDim(name="tokens", min=1, max=16)
+    path, model = exported(Ordered(), tokens=tokens, inputs=names)
+    before = onnx.load(path)
+    assert fuse(path, model, MASKED) == 2
+    (attention, *_) = (node for node in onnx.load(path).graph.node if node.op_type == "Attention")
+    assert attention.input[3] == "seen:mask"
+    texts = {"ids": TEXTS["ids"] * (TEXTS["ids"] % 3 > 0), "types": 0 * MASK, "mask": MASK}
+    for mask in (MASK, MASK[:, ::-1] | (MASK == 0), np.ones_like(MASK)):
+        request = {name: {**texts, "mask": mask}[key] for name, key in zip(names, order, strict=True)}
+        two = (run(session(each), request)["Y"] for each in (onnx.load(path), before))
+        np.testing.assert_allclose(*two, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("pad", "count"), [(0, 2), (1, 0)])
+def test_tokens_are_the_mask_only_where_the_padding_is_zero(pad, count, exported):
+    path, model = exported(Encoder(pad=pad))
+    assert fuse(path, model, MASKED) == count
 
 
 def test_a_network_without_attention_stays_as_exported(exported):

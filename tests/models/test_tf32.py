@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_onnx import network_of
 
 from tests.reported import refused
 from triton_models.artifact.pbtxt import read_config
@@ -60,6 +61,42 @@ def test_a_model_says_whether_it_may_use_tf32_and_its_build_records_it(  # noqa:
     net(backend, '{"fp32": 1e-4, "tf32": 1e-2}')
     root = build("net", output=tmp_path / "out", models=models, gpu="A10G")
     assert (use_tf32(root), precision_of(root)) == (switch, precisions)
+
+
+HALF_INPUT = (
+    "g (float16[rows, 1, 4, 4] X) => (float[rows, 4] Y) <float[1, 1, 3, 3] w = {1, 1, 1, 1, 1, 1, 1, 1, 1},"
+    " float[4, 4] f = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}>"
+    " { a = Cast<to = 1>(X) IN c = Conv(x, w) h = Flatten(c) OUT }"
+)
+CONVOLVED_IN_FP32 = {"IN": "x = Identity(a)", "OUT": "Y = MatMul(h, f)"}
+PRODUCT_IN_FP16 = {
+    "IN": "x = Identity(a)",
+    "OUT": "k = Cast<to = 10>(h) f2 = Cast<to = 10>(f) m = MatMul(k, f2) Y = Cast<to = 1>(m)",
+}
+CONVOLVED_IN_FP16 = {
+    "IN": "x = Cast<to = 10>(a) w = Cast<to = 10>(w1)",
+    "OUT": "m = Cast<to = 1>(h) Y = MatMul(m, f)",
+}
+
+
+@pytest.mark.parametrize(
+    ("parts", "switch", "precision"),
+    [(CONVOLVED_IN_FP32, ["0"], "fp32"), (PRODUCT_IN_FP16, ["0"], "fp16"), (CONVOLVED_IN_FP16, [], "fp16")],
+    ids=["an input in FP16", "a product in FP16", "a convolution in FP16"],
+)
+def test_a_file_with_some_fp16_keeps_the_switch_unless_its_convolutions_are_in_fp16(
+    parts, switch, precision, declare_onnx, tmp_path
+):
+    text = HALF_INPUT.replace("IN", parts["IN"]).replace("OUT", parts["OUT"])
+    text = text.replace("3] w =", "3] w1 =") if "w1" in text else text
+    examples = 'lambda: [Example(name="one", inputs={"X": np.ones((1, 1, 4, 4), np.float16)})]'
+    more = f'examples={examples}, reference=dict, tolerance={{"fp32": 1e-2, "fp16": 1}}'
+    spans = 'inputs_between={"X": Between(-3, 3, why="scaled")}'
+    models = declare_onnx(network_of(text, opsets='"": 18'), f"max_batch_size=8, {spans}", more)
+    root = build("net", output=tmp_path / "out", models=models)
+    record = json.loads((root / "build.json").read_text())
+    assert (use_tf32(root), record["compared"]["net"]["precision"]) == (switch, precision)
+    assert record.get("precisions", []) == (["fp16"] if precision == "fp16" else [])
 
 
 def test_a_release_without_the_switch_is_not_given_one_that_it_refuses(net, models, tmp_path):

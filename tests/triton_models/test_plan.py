@@ -951,6 +951,16 @@ def test_an_onnx_model_takes_the_values_of_its_largest_batch(
     assert "the values of its graph with 32 rows" in found.source
 
 
+def test_a_network_has_the_width_of_its_own_precision_not_of_another_in_its_build(tmp_path: Path) -> None:
+    onnx_folder(tmp_path, networks=RECORDED[:2], width="fp16")
+    (file,) = tmp_path.rglob("build.json")
+    record = json.loads(file.read_text())
+    compared = {"examples": 1, "drawn": 4, "allowed": 1e-3, "precision": "fp32"}
+    file.write_text(json.dumps({**record, "compared": {"m": compared}}))
+    found = of_layout(read_layout(file.parent)).memory
+    assert found.values[LIKELY] / MIB == pytest.approx(32 * 16 * 1.7 + 20, rel=0.01)
+
+
 def test_an_onnx_model_whose_values_are_unknown_has_a_wide_range_that_says_so(tmp_path: Path) -> None:
     (tmp_path / "m" / "1").mkdir(parents=True)
     (tmp_path / "m" / "config.pbtxt").write_text('backend: "onnxruntime" max_batch_size: 32')

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from triton_models.artifact.networks import Signature, onnx_signature
 from triton_models.base.checks import Check
-from triton_models.builds.derived import usual_sizes
+from triton_models.builds.derived import largest_sizes, usual_sizes
 from triton_models.check.live_values import LiveValues, live_values
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import OnnxFile, PyTorchNetwork
@@ -36,6 +36,7 @@ NETWORK_COST = Check(id="network-cost", source="the shapes of ONNX's operators, 
 
 Shape: TypeAlias = Sequence[int]
 Shapes: TypeAlias = Callable[[str], Shape]
+Sizes: TypeAlias = Literal["usual", "largest"]
 
 # Bytes of a number in the network's arithmetic. Inputs and outputs keep their types.
 _BYTES: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1, "fp8": 1}
@@ -152,15 +153,23 @@ def costs_of(
     declaration: ModelDefinition,
     *,
     batches: Sequence[int] = BATCHES,
+    sizes: Sizes = "usual",
 ) -> list[NetworkCost]:
     """Return what batches of a network cost whose ONNX file exists, up to its largest.
+
+    Args:
+        path: The file.
+        model: The network.
+        declaration: Its declaration, whose first example has sizes that the network does not.
+        batches: The rows of the batches.
+        sizes: Of open dimensions, those that the declaration calls usual or the largest.
 
     Raises:
         FleetError: The shapes of the network cannot be derived.
     """
     return [
         network_cost(path, shapes, batch=batch)
-        for batch, shapes in _batches(model, declaration, onnx_signature(path), batches)
+        for batch, shapes in _batches(model, declaration, onnx_signature(path), batches, sizes)
     ]
 
 
@@ -207,9 +216,10 @@ def _batches(
     declaration: ModelDefinition,
     signature: Signature,
     batches: Sequence[int],
+    of: Sizes,
 ) -> Iterator[tuple[int, dict[str, Shape]]]:
     """Yield each batch size, with the shapes of the inputs."""
-    usual = usual_sizes(model)
+    usual = usual_sizes(model) if of == "usual" else largest_sizes(model)
     example = next(iter(declaration.examples()), None)
     first = example.first if example else {}
     skipped = 1 if model.max_batch_size else 0

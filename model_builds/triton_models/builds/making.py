@@ -15,7 +15,13 @@ from triton_models.artifact.networks import Signature, onnx_signature
 from triton_models.artifact.pbtxt import CALLS, CONFIG_FILE, GPU_MEMORY, plain, write_config
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.suggest import did_you_mean
-from triton_models.builds.derived import add_warm_up, derived_ensemble, served_tensors
+from triton_models.builds.derived import (
+    add_warm_up,
+    derived_ensemble,
+    largest_sizes,
+    served_tensors,
+    usual_sizes,
+)
 from triton_models.builds.environments import add_environments
 from triton_models.builds.job import Job
 from triton_models.builds.tensorrt.options import check_precision
@@ -388,13 +394,19 @@ def _record_weights(model: OnnxFile | Forest | TensorFlowGraph, job: Job) -> Non
 
 
 def _count(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: Job) -> None:
-    """Record what a network costs: of one row, and of the largest usual batch."""
+    """Record what a network costs: of one row, and of the largest usual batch.
+
+    The values that are alive at once are those of the largest sizes, because requests may have them.
+    """
     from triton_models.builds.floor import BATCHES, costs_of
 
     largest = max(each for each in BATCHES if each <= max(1, model.max_batch_size))
     try:
-        costs = costs_of(onnx, model, build, batches=sorted({1, largest}))
-        job.networks[model.name] = [each.as_dict() for each in costs]
+        usual = most = costs_of(onnx, model, build, batches=sorted({1, largest}))
+        if usual_sizes(model) != largest_sizes(model):
+            most = costs_of(onnx, model, build, batches=sorted({1, largest}), sizes="largest")
+        both = zip(usual, most, strict=True)
+        job.networks[model.name] = [replace(cost, live=big.live).as_dict() for cost, big in both]
     except Exception as error:  # noqa: BLE001  of ONNX's inference: the record is no reason to fail
         what = error.problems[0].what if isinstance(error, FleetError) else str(error).partition("\n")[0]
         job.networks[model.name] = what

@@ -320,6 +320,7 @@ class Verified:
     build: ModelDefinition
     job: Job
     half: bool = False
+    mixed: bool = False
     strict: bool = False
 
     def lower(self) -> None:
@@ -330,7 +331,7 @@ class Verified:
         """
         import onnx
 
-        from triton_models.builds.export.half import is_half, is_quantized, norm_modes
+        from triton_models.builds.export.half import is_half, is_mixed, is_quantized, norm_modes
 
         network = onnx.load(str(self.path), load_external_data=False)
         asked = isinstance(self.model, OnnxFile) and self.model.backend.precision == "fp16"
@@ -340,6 +341,8 @@ class Verified:
         elif asked and isinstance(self.model.backend, TensorRt) and not quantized and not cpu:
             self._tolerates_fp16(write=False)
         self.half = converted or is_half(network)
+        finished = onnx.load(str(self.path), load_external_data=False) if converted else network
+        self.mixed = self.half and is_mixed(finished)
         if self.half and not any(side_files(self.path)):
             self.strict, _ = norm_modes(network, self.job.release)  # of the file before casts are between
         tolerance = self.build.tolerance
@@ -350,7 +353,7 @@ class Verified:
 
     def gpu_options(self) -> dict[str, bool]:
         """Return the options of `OnnxRuntime.configure_gpu` that depend on the file."""
-        return {"half": True, "strict_norms": self.strict} if self.half else {}
+        return {"half": not self.mixed, "strict_norms": self.strict} if self.half else {}
 
     def precision_of_plan(self) -> Precision:
         """Return the precision to compile a plan in."""

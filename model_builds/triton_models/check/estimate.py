@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from triton_models.artifact.compared import COMPARED
 from triton_models.artifact.layout import ARCHIVE_SUFFIX, Layout, model_of_key, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE, GPU_MEMORY, parse_config, text_of
 from triton_models.artifact.profile import MIB, UNKNOWN, Profile, Range
@@ -29,6 +30,7 @@ PROFILE = Check(id="plan-models", source=FROM_ARGUMENTS)
 
 _MB = 10**6
 _ROWS = 32
+_HALF, _SINGLE = 2, 4  # bytes of a number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,10 +255,10 @@ def _of_onnx(layout: Layout, folder: str, size: float, rows: int) -> Range:
 def _live_values(layout: Layout, folder: str, rows: int) -> LiveValues | None:
     """Return the values that are alive at once, as the build recorded them or by the file."""
     record = layout.build()
-    networks, precisions = record.get("networks"), record.get("precisions")
+    networks, name = record.get("networks"), folder.rstrip("/")
     if isinstance(networks, dict):
-        width = 2 if precisions in (["fp16"], ["bf16"]) else 4
-        recorded = recorded_live_values(networks.get(folder.rstrip("/")), batch=rows, width=width)
+        width = _HALF if _precisions(record, name) in (["fp16"], ["bf16"]) else _SINGLE
+        recorded = recorded_live_values(networks.get(name), batch=rows, width=width)
         if recorded is not None:
             return recorded
     files = sorted(each for each in layout.files if each.startswith(folder) and each.endswith(".onnx"))
@@ -265,6 +267,13 @@ def _live_values(layout: Layout, folder: str, rows: int) -> LiveValues | None:
     with suppress(OSError, FleetError), layout.opened(files[-1]) as content:
         return live_values_of_file(content, batch=rows)
     return None
+
+
+def _precisions(record: Mapping[str, Any], name: str) -> Any:
+    """Return the precisions of a network, or those of all in the build if it was not compared."""
+    compared = record.get(COMPARED)
+    known = compared.get(name) if isinstance(compared, dict) else None
+    return [known.get("precision")] if isinstance(known, dict) else record.get("precisions")
 
 
 def _times(one: Range, count: int) -> Range:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,10 @@ from triton_models.artifact.networks import onnx_signature
 from triton_models.base.encoding import Tensors
 from triton_models.builds.export.accepted import accepted_by
 from triton_models.builds.export.compared import difference, run, session
-from triton_models.builds.export.drawn import plain_requests
+from triton_models.builds.export.drawn import Drawn, plain_requests
 from triton_models.builds.export.onnx import serialise
 from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
 
 HIDDEN = -10_000.0
 """What a mask adds to the scores of tokens that do not count."""
@@ -37,6 +40,7 @@ _FIRST_INPUT = frozenset({"Cast", "Expand", "Gather", "Identity", "Reshape", "Sl
 _FIRST_INPUT |= {"Unsqueeze"}
 _FINITE = frozenset({"Div", "Gemm", "MatMul", "Mul"})
 _TOKENS = 2  # dimensions of a mask: texts and tokens
+_LENGTH = 8  # so many tokens show what a mask hides
 
 
 def simplify_attention(path: Path, model: PyTorchNetwork) -> int:
@@ -66,14 +70,70 @@ def simplify_attention(path: Path, model: PyTorchNetwork) -> int:
 
 
 def requests_of(network: Any, path: Path, model: PyTorchNetwork | OnnxFile) -> list[Tensors]:
-    """Return drawn requests, and one of them with the last but not the first token of each text."""
-    requests = plain_requests(onnx_signature(path).inputs, model, accepted_by(network))
-    last = dict(requests[0])
-    for name, value in last.items():
-        if value.ndim == _TOKENS and value.dtype.kind in "iub" and value.shape[1] > 1:
-            last[name] = value.copy()
+    """Return drawn requests, and texts of several tokens, of which each mask hides some."""
+    inputs, accepted = onnx_signature(path).inputs, accepted_by(network)
+    several = Drawn(model=_of_several_tokens(model), inputs=inputs, accepted=accepted, sizes=(_LENGTH,))
+    tables = {name: each.table for name, each in accepted.items() if each.table}
+    texts = several.request(0, batch=2)
+    return [*plain_requests(inputs, model, accepted), *_padded(texts, tables), _last(texts)]
+
+
+def whole_numbers(request: Tensors) -> list[str]:
+    """Return the inputs that have a whole number for each token of each text."""
+    return [name for name, each in request.items() if each.ndim == _TOKENS and each.dtype.kind in "iub"]
+
+
+def _of_several_tokens(model: PyTorchNetwork | OnnxFile) -> PyTorchNetwork | OnnxFile:
+    """Return the model with every open size at 8, or as close as its range is."""
+
+    def one_size(size: Any) -> Any:
+        if not isinstance(size, DynamicDim):
+            return size
+        length = min(max(_LENGTH, size.min), size.max)
+        return replace(size, min=length, opt=length, max=length)
+
+    if isinstance(model, OnnxFile):
+        profile = {}
+        for name, span in model.profile.items():
+            shape = tuple(min(max(_LENGTH, low), high) for low, high in zip(span.min, span.max, strict=True))
+            profile[name] = ShapeRange(min=shape, opt=shape, max=shape)
+        return replace(model, profile=profile)
+    tensors = [
+        replace(each, dims=[one_size(size) for size in each.dims]) if isinstance(each, Tensor) else each
+        for each in model.inputs
+    ]
+    return replace(model, inputs=tensors)
+
+
+def _padded(texts: Tensors, tables: Mapping[str, int]) -> Iterator[Tensors]:
+    """Yield texts in which one input of whole numbers at a time has zeros, and the others have none.
+
+    So answers say which of them is the mask, although tokens, too, are usually zero where it is. The zeros
+    of the first text are at its end, those of the others are holes.
+    """
+    import numpy as np
+
+    random = np.random.default_rng(seed=0)
+    full = dict(texts)
+    for name in whole_numbers(texts):
+        value, table = texts[name], tables.get(name, 0)
+        drawn = random.integers(1, table, value.shape) if table > 1 else np.where(value == 0, 1, value)
+        full[name] = (drawn if table != 1 else 0 * value).astype(value.dtype)
+    for name in whole_numbers(texts):
+        hidden = np.zeros(full[name].shape, bool)
+        hidden[0, hidden.shape[1] // 2 :] = True
+        hidden[1:, ::3] = True
+        yield {**full, name: np.where(hidden, 0, full[name]).astype(full[name].dtype)}
+
+
+def _last(texts: Tensors) -> Tensors:
+    """Return texts of which each input of whole numbers has the last but not the first token."""
+    last = dict(texts)
+    for name in whole_numbers(texts):
+        if texts[name].shape[1] > 1:
+            last[name] = texts[name].copy()
             last[name][:, 0], last[name][:, -1] = 0, 1
-    return [*requests, last]
+    return last
 
 
 def equal(path: Path, rewritten: Any, requests: list[Tensors]) -> bool:

@@ -28,17 +28,19 @@ def note_changing_shapes(path: Path, model: PyTorchNetwork | OnnxFile, job: Job)
     if not (on_gpu and isinstance(model.backend, OnnxRuntime) and job.release.replans_convolutions):
         return
     found, opens = _convolutions(path, batches=model.max_batch_size > 0)
-    joins = isinstance(model.batching, DynamicBatching) and model.max_batch_size > 1
+    rows = model.max_batch_size > 1
+    joins = isinstance(model.batching, DynamicBatching)
     changes = [
-        *(["the number of rows in a batch"] if joins else []),
+        *(["the number of rows in a batch"] if rows else []),
         *(["a size of their input"] if opens else []),
     ]
-    remedies = [*(["remove batching"] if joins else []), *(["give inputs one size"] if opens else [])]
+    by_rows = "remove batching, and send requests of one size" if joins else "send requests of one size"
+    remedies = [*([by_rows] if rows else []), *(["give inputs one size"] if opens else [])]
     if found and changes:
         sys.stderr.write(
             f"note: {model.name} plans its convolutions again, 50 to 100 ms for a large network, whenever "
             f"{' or '.join(changes)} changes (ONNX Runtime since release 24.12). Use backend=TensorRt(), or "
-            f"{' and '.join(remedies)}\n"
+            f"{', and '.join(remedies)}\n"
         )
 
 

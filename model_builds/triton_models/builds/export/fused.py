@@ -11,13 +11,12 @@ releases get the mask of the request in its place, with which CUDA uses no such 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from triton_models.base.encoding import Tensors
-from triton_models.builds.export.attention import bound_input, equal, requests_of
+from triton_models.builds.export.attention import bound_input, equal, requests_of, whole_numbers
 from triton_models.builds.export.onnx import LARGEST_BYTES, serialise
 from triton_models.declare.models import PyTorchNetwork
 from triton_models.facts.releases import Release
@@ -26,7 +25,8 @@ _DOMAIN = "com.microsoft"
 _MASK, _BIAS = 3, 5  # places of Attention's inputs
 # Of ONNX Runtime 1.16, which the oldest release has, and newer.
 _KNOWN = frozenset({"Attention", "SkipLayerNormalization", "BiasGelu", "Gelu", "FusedMatMul"})
-_TEXTS_AND_TOKENS = 2
+# Their results have the sizes of their input, and none of its values.
+_SIZES = frozenset({"Shape", "Size"})
 
 
 def fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
@@ -64,7 +64,7 @@ def _fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
     if not attentions or len(attentions) != count["sdpa"] or not own <= _KNOWN:
         return 0
     requests = requests_of(network, path, model)
-    for candidate in _candidates(rewritten, requests[0], release):
+    for candidate in _candidates(rewritten, whole_numbers(requests[0]), release):
         finished = _finished(candidate)
         if equal(path, finished, requests):
             path.write_bytes(serialise(finished))
@@ -92,8 +92,11 @@ def fuse_normalizations(path: Path) -> int:
     return count
 
 
-def _candidates(rewritten: Any, request: Tensors, release: Release) -> Iterator[Any]:
-    """Yield the fused network with each form of its masks that may be right, the fastest first."""
+def _candidates(rewritten: Any, texts: Sequence[str], release: Release) -> Iterator[Any]:
+    """Yield the fused network with each form of its masks that may be right, the fastest first.
+
+    In older releases, that is a mask of texts, the one input whose values decide what is added to the scores.
+    """
     import onnx_ir
 
     fused = onnx_ir.to_proto(rewritten)
@@ -103,14 +106,23 @@ def _candidates(rewritten: Any, request: Tensors, release: Release) -> Iterator[
         return
     if release.fuses_attention_bias and all(bound_input(node, _BIAS) for node in biased):
         yield onnx_ir.to_proto(rewritten)
-    yield from (_masked(fused, mask) for mask in _may_be_masks(request))
+    masks = {name for node in biased for name in _inputs_of(node.inputs[_BIAS])}
+    if len(masks) == 1 and masks <= {*texts}:
+        yield _masked(fused, *masks)
 
 
-def _may_be_masks(requests: Tensors) -> list[str]:
-    """Return the inputs that may be the mask of every attention: a number for each token of each text."""
-    return [
-        name for name, each in requests.items() if each.ndim == _TEXTS_AND_TOKENS and each.dtype.kind in "iub"
-    ]
+def _inputs_of(value: Any) -> set[str]:
+    """Return the inputs of the network whose values decide a value."""
+    waiting, known = [value], dict[int, Any]()
+    while waiting:
+        value = waiting.pop()
+        if value is None or id(value) in known:
+            continue
+        known[id(value)] = value
+        node = value.producer()
+        if node is not None and node.op_type not in _SIZES:
+            waiting += node.inputs
+    return {each.name for each in known.values() if each.is_graph_input()}
 
 
 def _masked(fused: Any, mask: str) -> Any:

@@ -17,13 +17,20 @@ from triton_models.artifact.networks import side_files
 from triton_models.base.encoding import Tensors
 from triton_models.builds.export.accepted import ML_DOMAIN, Accepted, accepted_by, inferred_graph, nodes_of
 from triton_models.builds.export.compared import Comparison, largest, run, run_file, session
+from triton_models.builds.export.norms import spelled_out_norms
 from triton_models.builds.export.onnx import check_onnx, serialise
 from triton_models.facts.releases import Release
 
 _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _MASKED = 1e30  # attention adds such values to those that it ignores
+_TO_FP32, _TO_FP16 = "_cast_to_fp32", "_cast_to_fp16"  # ends of the names that the conversion gives casts
 _LARGEST = 65504.0
 _LARGEST_WHOLE = 2048
+
+_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "FusedConv", "NhwcConv"})
+_PRODUCTS = _CONVOLUTIONS | {"Attention", "Einsum", "FusedGemm", "FusedMatMul", "GRU", "Gemm"}
+_PRODUCTS |= {"GroupQueryAttention", "LSTM", "MatMul", "MultiHeadAttention", "PackedAttention", "RNN"}
+_WITHOUT_ARITHMETIC = frozenset({"Cast", "Constant", "Identity"})
 
 # The CUDA provider has these for float and not for float16: OperatorKernels.md of ONNX Runtime 1.21.0 and of
 # its main branch, read 2026-11-28. In FP16 they would run on the CPU, with copies both ways.
@@ -74,7 +81,7 @@ def halve(path: Path, comparison: Comparison, *, allowed: float, release: Releas
             return f"{found}" + (f"; the most is lost in {layer}" if layer else "")
         staged.write_bytes(serialise(half))
         check_onnx(staged)
-        session(str(staged))
+        session(str(staged), optimized=True)  # what it fuses must have one type
         if write:
             staged.replace(path)
     except Exception as error:  # noqa: BLE001  whatever ONNX and ONNX Runtime raise
@@ -86,14 +93,42 @@ def halve(path: Path, comparison: Comparison, *, allowed: float, release: Releas
 
 
 def is_half(network: Any) -> bool:
-    """Return whether a network has weights or tensors in FP16."""
+    """Return whether a network computes in FP16: some of its products, or without products what else it has.
+
+    An input or a constant in FP16 that is cast is none of that.
+    """
+    nodes = list(_computing(network))
+    products = [types for node, types in nodes if node.op_type in _PRODUCTS]
+    half = _tensor_type("FLOAT16")
+    return any(half in types for types in products or [types for _, types in nodes])
+
+
+def is_mixed(network: Any) -> bool:
+    """Return whether a network has products in FP32, and no convolution in FP16."""
+    single, half = _tensor_type("FLOAT"), _tensor_type("FLOAT16")
+    products = [(node.op_type, types) for node, types in _computing(network) if node.op_type in _PRODUCTS]
+    convolves = any(half in types for name, types in products if name in _CONVOLUTIONS)
+    return not convolves and any(single in types and half not in types for _, types in products)
+
+
+def _computing(network: Any) -> Iterator[tuple[Any, set[int]]]:
+    """Yield the operators that do more than cast, with the types of their inputs as far as they are known."""
+    graph, nodes = inferred_graph(network), list(nodes_of(network))
+    values = (*graph.input, *graph.value_info, *graph.output)
+    types = {each.name: each.type.tensor_type.elem_type for each in values}
+    attributes = [(node, each) for node in nodes for each in node.attribute]
+    types |= {node.output[0]: each.t.data_type for node, each in attributes if each.name == "value"}
+    inner = [graph for _, each in attributes for graph in (each.g, *each.graphs)]
+    types |= {each.name: each.data_type for one in (graph, *inner) for each in one.initializer}
+    for node in nodes:
+        if node.op_type not in _WITHOUT_ARITHMETIC:
+            yield node, {types[name] for name in node.input if name in types}
+
+
+def _tensor_type(name: str) -> int:
     import onnx
 
-    constants = (each.t for node in nodes_of(network) for each in node.attribute if each.HasField("t"))
-    half = onnx.TensorProto.FLOAT16
-    tensors = (each.type.tensor_type.elem_type for each in (*network.graph.input, *network.graph.output))
-    weights = (each.data_type for each in (*network.graph.initializer, *constants))
-    return half in {*tensors, *weights}
+    return int(onnx.TensorProto.DataType.Value(name))
 
 
 def is_quantized(network: Any) -> bool:
@@ -147,8 +182,9 @@ def norm_modes(network: Any, release: Release) -> tuple[bool, bool]:
     for node in network.graph.node:
         if node.op_type.startswith("Skip"):
             pairs.append(node.input[:2])
-        elif node.op_type in {*_NORMS, "ReduceMean"} and node.input[0] in sums:
+        elif node.op_type in _NORMS and node.input[0] in sums:
             pairs.append(sums[node.input[0]].input)
+    pairs += [sums[norm.value].input for norm in spelled_out_norms(network) if norm.value in sums]
     if not pairs:
         return False, False
     inferred = inferred_graph(network)
@@ -191,13 +227,72 @@ def to_fp16(network: Any, *, exact_norms: bool = False) -> Any:
         copied.graph.ClearField(field)
         getattr(copied.graph, field).extend(getattr(inferred, field))
     blocked = [*DEFAULT_OP_BLOCK_LIST, *_FLOAT_ONLY, *(_NORMS if exact_norms else ())]
+    nodes = _named_norms(copied) if exact_norms else []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are rounded to the largest and the least of FP16
         half = convert_float_to_float16(
-            copied, keep_io_types=True, disable_shape_infer=True, op_block_list=blocked
+            copied, keep_io_types=True, disable_shape_infer=True, op_block_list=blocked, node_block_list=nodes
         )
+    _join_casts(half)
     # It appends its casts, and a valid file has every node after those that it needs.
     return onnx_ir.to_proto(TopologicalSortPass()(onnx_ir.from_proto(half)).model)
+
+
+def _named_norms(network: Any) -> list[str]:
+    """Give the operators of normalizations of sums names, and return them; their constants become weights.
+
+    The sum is among them: where a cast is between, ONNX Runtime fuses what follows to an operator of two
+    types, and cannot load it. The conversion rounds what Constant operators hold, such as 1e-12.
+    """
+    graph = network.graph
+    sums = {node.output[0]: node for node in graph.node if node.op_type == "Add"}
+    norms = []
+    for norm in spelled_out_norms(network):
+        if norm.value in sums:
+            norms += [sums[norm.value], *norm.nodes]
+    for number, node in enumerate(norms):
+        node.name = f"norm:{number}"
+    read = {name for node in norms for name in node.input}
+    for node in [each for each in graph.node if each.op_type == "Constant" and each.output[0] in read]:
+        if node.attribute[0].name == "value":
+            graph.initializer.add().CopyFrom(node.attribute[0].t)
+            graph.initializer[-1].name = node.output[0]
+            graph.node.remove(node)
+    return [node.name for node in norms]
+
+
+def _join_casts(half: Any) -> None:
+    """Make one cast of those of a value, and none between two operators in FP32.
+
+    The conversion adds a cast for each operator in FP32 that reads a value, with the same name.
+    """
+    import onnx
+
+    graph = half.graph
+    casts = {each.output[0]: each.input[0] for each in graph.node if each.op_type == "Cast"}
+    weights = {each.name for each in graph.initializer if each.data_type == onnx.TensorProto.FLOAT}
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            rounded = casts.get(name, "")
+            if name != f"{rounded}{_TO_FP32}":
+                continue
+            if rounded in weights:
+                node.input[place] = rounded
+            elif casts.get(rounded) == f"{rounded}{_TO_FP16}":
+                node.input[place] = casts[rounded]
+    outputs = {each.name for each in graph.output}
+    for end in (_TO_FP32, _TO_FP16):
+        used = {name for node in nodes_of(half) for name in node.input} | outputs
+        kept = {
+            node.output[0] if node.name.endswith(f"{end}_node") else place: node
+            for place, node in enumerate(graph.node)
+            if not node.name.endswith(f"{end}_node") or node.output[0] in used
+        }
+        del graph.node[:]
+        graph.node.extend(kept.values())
+    values = {each.name: each for each in graph.value_info if each.name not in weights}
+    del graph.value_info[:]
+    graph.value_info.extend(values.values())
 
 
 def _rounding(half: Any) -> Any:
