@@ -10,7 +10,7 @@ import ctypes
 import itertools
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from triton_models.artifact.compared import Compared
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.forest_reference import INPUT, MIDDLE, Shape, class_numbers, source_scores
 from triton_models.builds.export.forest_source import UNREADABLE, Source
+from triton_models.builds.export.forest_thresholds import CATEGORICAL, Thresholds, restored_rows
 from triton_models.declare.declaration import Example
 from triton_models.declare.models import Forest
 from triton_models.declare.requires import missing
@@ -40,7 +41,6 @@ _ROUNDING, _TREES_OF_ROUNDING = 1e-5, 100
 # LightGBM reads smaller values as zero: RowPairFunctionFromDenseMatric in its src/c_api.cpp.
 _LIGHTGBM_ZERO = 1.1e-35
 _SHOWN = 12
-_CATEGORICAL = 2  # TreeNodeType::kCategoricalTestNode
 
 
 def compare_forest(
@@ -73,19 +73,22 @@ def compare_forest(
     model = treelite.Model.deserialize(checkpoint)
     least = _LIGHTGBM_ZERO if framework == "lightgbm" else 0.0
     shape = Shape.of(model)
+    known = source.thresholds
     own = [rows for example in examples if (rows := _rows(example, shape.features)) is not None]
-    drawn, gaps = draw_rows(model, shape.features, gaps=True, least=least), True
+    own = [restored_rows(rows, known) for rows in own]
+    drawn, gaps = draw_rows(model, shape.features, gaps=True, least=least, thresholds=known), True
     rows = np.concatenate([drawn, *own])
     try:
         expected = source_scores(source, rows, shape)
     except ValueError:  # scikit-learn's "Input X contains NaN"
-        drawn, gaps = draw_rows(model, shape.features, gaps=False, least=least), False
+        drawn, gaps = draw_rows(model, shape.features, gaps=False, least=least, thresholds=known), False
         rows = np.concatenate([drawn, *own])
         expected = source_scores(source, rows, shape)
-    actual = _served(model, rows, shape)
+    actual = _served(model, rows.astype(np.float32), shape)
     allowed = max(tolerance or 0.0, _allowed(model, expected))
     differences = _differences(expected, actual)
     if differences.max() > allowed:
+        _check_precision(forest.name, source, rows[differences > allowed])
         raise _differs(forest.name, framework, rows, expected, actual, allowed=allowed)
     if forest.answer == "class":
         _check_classes(forest, source, rows, expected, allowed=allowed, framework=framework)
@@ -115,22 +118,32 @@ def _cannot_compare(source: Source) -> str:
     return ""
 
 
-def draw_rows(model: treelite.Model, features: int, *, gaps: bool, least: float = 0.0) -> NDArray[Any]:
-    """Return rows in FP32, equal for equal forests.
+def draw_rows(
+    model: treelite.Model,
+    features: int,
+    *,
+    gaps: bool,
+    least: float = 0.0,
+    thresholds: Mapping[int, Thresholds] | None = None,
+) -> NDArray[Any]:
+    """Return rows, equal for equal forests: in FP32, or in FP64 with thresholds.
 
     Args:
         model: The forest.
         features: The numbers in a row.
         gaps: True to draw missing values too.
         least: The size up to which the framework takes a value for zero.
+        thresholds: Of a framework that compares in FP64.
     """
     import numpy as np
 
     random = np.random.default_rng(seed=0)
     count = max(_FEWEST_ROWS, min(_ROWS, _ROWS * _TREES_OF_ALL_ROWS // max(model.num_tree, 1)))
     large = np.array([sign * size for size in _LARGE for sign in (1, -1)], np.float32)
-    rows = np.empty((count, features), np.float32)
+    rows = np.empty((count, features), np.float64 if thresholds else np.float32)
     values = _split_values(model)
+    for feature, known in (thresholds or {}).items():
+        values[feature] = _some(known.rows().tolist())
     for feature in range(features):
         own = values.get(feature, np.array([-1, 1], np.float32))
         pools = [own, own, own, own, own, own, own, np.zeros(1, np.float32), large]
@@ -159,13 +172,13 @@ def _split_values(model: treelite.Model) -> dict[int, NDArray[Any]]:
         inner = tree.get_field("cleft") >= 0
         for feature in np.unique(splits[inner]):
             of_feature = inner & (splits == feature)
-            numbers = thresholds[of_feature & (kinds != _CATEGORICAL)].astype(np.float32)
+            numbers = thresholds[of_feature & (kinds != CATEGORICAL)].astype(np.float32)
             numbers = numbers[np.isfinite(numbers)]
             near = [numbers, *(np.nextafter(numbers, np.float32(end)) for end in (np.inf, -np.inf))]
             values = found.setdefault(int(feature), set())
             values.update(np.concatenate(near).tolist())
-            if (of_feature & (kinds == _CATEGORICAL)).any():
-                values.update(_categories(tree, of_feature & (kinds == _CATEGORICAL)))
+            if (of_feature & (kinds == CATEGORICAL)).any():
+                values.update(_categories(tree, of_feature & (kinds == CATEGORICAL)))
     return {feature: _some(sorted(values)) for feature, values in found.items() if values}
 
 
@@ -184,7 +197,7 @@ def _some(values: list[float]) -> NDArray[Any]:
     import numpy as np
 
     step = max(1, len(values) // _MOST_VALUES)
-    return np.asarray(values[::step], np.float32)
+    return np.asarray(values[::step])
 
 
 def _rows(example: Example, features: int) -> NDArray[Any] | None:
@@ -192,7 +205,9 @@ def _rows(example: Example, features: int) -> NDArray[Any] | None:
 
     rows = np.asarray(example.inputs.get(INPUT, ()))
     usable = set(example.inputs) == {INPUT} and rows.ndim == 2 and rows.shape[1] == features  # noqa: PLR2004
-    return rows.astype(np.float32) if usable and rows.dtype.kind in "fiub" else None
+    if not usable or rows.dtype.kind not in "fiub":
+        return None
+    return rows if rows.dtype == np.float64 else rows.astype(np.float32)
 
 
 def _served(model: treelite.Model, rows: NDArray[Any], shape: Shape) -> NDArray[Any]:
@@ -287,6 +302,27 @@ def _check_classes(
     wrong = np.flatnonzero(clear & (predicted != chosen)[:, 0])
     if len(wrong):
         raise _differs(forest.name, framework, rows[wrong], predicted[wrong], chosen[wrong], allowed=0.0)
+
+
+def _check_precision(name: str, source: Source, rows: NDArray[Any]) -> None:
+    """Refuse a forest that answers otherwise because FP32 cannot tell its values from its thresholds."""
+    import numpy as np
+
+    for feature, known in source.thresholds.items():
+        wrong = np.flatnonzero(known.collapsed(rows[:, feature]))
+        if len(wrong):
+            value = float(rows[wrong[0], feature])
+            threshold = float(known.exact[np.abs(known.exact - value).argmin()])
+            raise FleetError.of(
+                what=f"feature {feature} of {name!r} has values that FP32 cannot tell from its thresholds, such "
+                f"as the value {value!r} from the threshold {threshold!r}: {len(known.exact)} thresholds lie "
+                f"between {float(known.exact[0])!r} and {float(known.exact[-1])!r}",
+                where=f"the forest of {name!r}",
+                why="the backend gets FP32, which has seven digits, and would answer such rows otherwise",
+                fix=f"subtract an offset from feature {feature}, such as its smallest value, before training "
+                f"and in requests; or serve it as a PythonModel that calls {source.framework}",
+                rule="forest-answers",
+            )
 
 
 def _differs(

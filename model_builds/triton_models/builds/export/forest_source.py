@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.forest_head import ForestHead, format_of, read_ends, text_value
 from triton_models.base.errors import FleetError
 from triton_models.base.processes import tie_to_parent
+from triton_models.builds.export.forest_thresholds import Thresholds, thresholds_of
 from triton_models.builds.export.weights import address_of, fetch
 from triton_models.check.backend_rules.fil import CALL_PYTHON, check_lightgbm, check_objective
 from triton_models.declare.models import Iterations
@@ -129,6 +130,12 @@ class Source:
         if self.estimator is not None:
             return _framework(self.trained)
         return FRAMEWORKS.get(self.format, "treelite")
+
+    @functools.cached_property
+    def thresholds(self) -> Mapping[int, Thresholds]:
+        """The thresholds of each feature; empty for a framework that reads rows in FP32."""
+        histograms = self.framework == "sklearn" and type(self.trained).__name__.startswith("Hist")
+        return thresholds_of(self.forest()) if histograms or self.framework == "lightgbm" else {}
 
     def forest(self) -> treelite.Model:
         """Return the forest as Treelite reads it.
