@@ -738,7 +738,9 @@ def of_prices(count: int, seed: int) -> Any:
     """Rows as a shop has them: a price, a weight and a part, in FP64."""
     random = np.random.default_rng(seed)
     columns = [random.uniform(1, 30, count), random.gamma(2, 10, count), random.uniform(0, 1, count)]
-    return np.column_stack([np.round(column, digits) for column, digits in zip(columns, (2, 1, 2), strict=True)])
+    return np.column_stack(
+        [np.round(column, digits) for column, digits in zip(columns, (2, 1, 2), strict=True)]
+    )
 
 
 def histograms(rows: Any, target: Any) -> Any:

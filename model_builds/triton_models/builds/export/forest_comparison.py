@@ -314,8 +314,8 @@ def _check_precision(name: str, source: Source, rows: NDArray[Any]) -> None:
             value = float(rows[wrong[0], feature])
             threshold = float(known.exact[np.abs(known.exact - value).argmin()])
             raise FleetError.of(
-                what=f"feature {feature} of {name!r} has values that FP32 cannot tell from its thresholds, such "
-                f"as the value {value!r} from the threshold {threshold!r}: {len(known.exact)} thresholds lie "
+                what=f"feature {feature} of {name!r} has values that FP32 cannot tell from its thresholds, "
+                f"such as the value {value!r} from the threshold {threshold!r}: {len(known.exact)} thresholds lie "
                 f"between {float(known.exact[0])!r} and {float(known.exact[-1])!r}",
                 where=f"the forest of {name!r}",
                 why="the backend gets FP32, which has seven digits, and would answer such rows otherwise",

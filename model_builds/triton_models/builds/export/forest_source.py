@@ -23,7 +23,7 @@ from triton_models.base.errors import FleetError
 from triton_models.base.processes import tie_to_parent
 from triton_models.builds.export.forest_thresholds import Thresholds, thresholds_of
 from triton_models.builds.export.weights import address_of, fetch
-from triton_models.check.backend_rules.fil import CALL_PYTHON, check_lightgbm, check_objective
+from triton_models.check.backend_rules.fil import CALL_PYTHON, check_lightgbm, check_objective, complete
 from triton_models.declare.models import Iterations
 from triton_models.declare.requires import check_requires
 from triton_models.declare.weights import Weights
@@ -110,7 +110,7 @@ class Source:
         if framework == "lightgbm":
             import lightgbm
 
-            if not complete(self.path):
+            if not complete(self.path.read_bytes()):
                 raise self.unreadable(f"{self.path.name} is incomplete")
             return lightgbm.Booster(model_file=self.path)
         if framework is None:
@@ -328,7 +328,7 @@ def load(path: Path, kind: str) -> treelite.Model:
     try:
         if kind == "json":
             path.read_bytes().decode()  # or Treelite prints a traceback about its own message
-        if kind == "lightgbm" and complete(path):
+        if kind == "lightgbm" and complete(path.read_bytes()):
             return treelite.frontend.load_lightgbm_model(path)
         if kind == "legacy":
             return treelite.frontend.load_xgboost_model_legacy_binary(path)
@@ -396,20 +396,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def complete(path: Path) -> bool:
-    """Return whether a file of LightGBM has all the trees and parameters that it begins.
-
-    Treelite reads the beginning of a file that was cut off, and LightGBM ends the process.
-    """
-    content = path.read_bytes()
-    first = re.search(rb"^Tree=", content, re.MULTILINE)
-    sizes = re.search(rb"^tree_sizes=([\d ]+)$", content, re.MULTILINE)
-    listed = sum(map(int, sizes[1].split())) if sizes else 0
-    rest = content[first.start() + listed if first and sizes else content.find(b"end of trees") :]
-    has_parameters = b"\nend of parameters" in rest or b"\nparameters:" not in rest
-    return rest.startswith(b"end of trees") and has_parameters
 
 
 def _checkpoint(path: Path) -> treelite.Model:
