@@ -17,7 +17,7 @@ import pytest
 import treelite
 import xgboost
 from one_server import ENDPOINT, ask, serving, tensors_of
-from sklearn import ensemble
+from sklearn import ensemble, tree
 
 from tests.reported import reported
 from triton_models.artifact.forest_head import ForestHead
@@ -798,3 +798,38 @@ def test_a_forest_whose_values_fp32_cannot_tell_apart_is_refused_and_its_fix_acc
     assert "feature 1 of 'net' has values that FP32 cannot tell" in problem.what
     assert "subtract an offset from feature 1" in problem.fix
     build_forest(tmp_path, fit(rows - [0, low], target), name="shifted")
+
+
+def test_categories_that_training_had_not_need_a_promise_which_the_build_records(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    rows = np.column_stack([random.normal(size=(500, 2)), 3 + 2 * random.integers(0, 8, 500)])
+    target = (rows[:, 0] + rows[:, 2] % 3 + random.normal(size=500) > 1).astype(int)
+    trained = ensemble.HistGradientBoostingClassifier(max_iter=10, categorical_features=[2]).fit(rows, target)
+    with pytest.raises(FleetError) as error:
+        build_forest(tmp_path, trained)
+    (problem,) = error.value.problems
+    assert "unknown categories" in problem.fix
+    assert "Forest(known_categories=True)" in problem.fix
+    root = build_forest(tmp_path, trained, "known_categories=True", name="promised")
+    (promised,) = json.loads((root / "build.json").read_text())["compared"]["promised"]["ranges"].values()
+    assert (promised["between"], promised["why"]) == ([3.0, 17.0], "known_categories")
+    rows[:50, 2] = np.nan
+    np.testing.assert_allclose(answers(root, rows), trained.predict_proba(rows)[:, 1], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_a_single_tree_is_refused_and_the_forest_of_its_fix_answers_as_it_does(
+    kind: str, tmp_path: Path
+) -> None:
+    target = CLASS if kind == "Classifier" else VALUE
+    single = getattr(tree, f"DecisionTree{kind}")(random_state=0, max_depth=4).fit(ROWS, target)
+    with pytest.raises(FleetError) as error:
+        build_forest(tmp_path, single)
+    call = f"RandomForest{kind}(n_estimators=1, bootstrap=False, max_features=None)"
+    assert f"train it as {call}" in error.value.problems[0].fix
+    same = getattr(ensemble, f"RandomForest{kind}")(
+        n_estimators=1, bootstrap=False, max_features=None, random_state=0, max_depth=4
+    ).fit(ROWS, target)
+    scores = probable if kind == "Classifier" else predicted
+    found = answers(build_forest(tmp_path, same, name="same"), NO_GAPS)
+    np.testing.assert_allclose(found, scores(single, NO_GAPS)[:, -1], atol=1e-5)

@@ -274,7 +274,7 @@ def write_graph(root: Path) -> None:
 
 def write_forest(root: Path) -> None:
     write(root / "forest/config.pbtxt", _FOREST.encode())
-    write(root / "forest/1/xgboost.json", XGBOOST % b"reg:squarederror")
+    write(root / "forest/1/xgboost.json", XGBOOST % b"")
 
 
 def write_checkpoint(root: Path) -> None:

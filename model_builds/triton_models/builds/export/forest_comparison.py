@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.compared import Compared
+from triton_models.artifact.compared import Compared, Range
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.forest_reference import INPUT, MIDDLE, Shape, class_numbers, source_scores
 from triton_models.builds.export.forest_source import UNREADABLE, Source
@@ -76,12 +76,16 @@ def compare_forest(
     known = source.thresholds
     own = [rows for example in examples if (rows := _rows(example, shape.features)) is not None]
     own = [restored_rows(rows, known) for rows in own]
+    codes = _codes(model)
+    promised = codes if forest.known_categories else {}
     drawn, gaps = draw_rows(model, shape.features, gaps=True, least=least, thresholds=known), True
+    _keep_known(drawn, promised)
     rows = np.concatenate([drawn, *own])
     try:
         expected = source_scores(source, rows, shape)
     except ValueError:  # scikit-learn's "Input X contains NaN"
         drawn, gaps = draw_rows(model, shape.features, gaps=False, least=least, thresholds=known), False
+        _keep_known(drawn, promised)
         rows = np.concatenate([drawn, *own])
         expected = source_scores(source, rows, shape)
     actual = _served(model, rows.astype(np.float32), shape)
@@ -89,7 +93,7 @@ def compare_forest(
     differences = _differences(expected, actual)
     if differences.max() > allowed:
         _check_precision(forest.name, source, rows[differences > allowed])
-        raise _differs(forest.name, framework, rows, expected, actual, allowed=allowed)
+        raise _differs(forest.name, framework, rows, expected, actual, allowed=allowed, codes=codes)
     if forest.answer == "class":
         _check_classes(forest, source, rows, expected, allowed=allowed, framework=framework)
     without = "" if gaps else ", without missing values, which it refuses"
@@ -99,7 +103,11 @@ def compare_forest(
         f"largest difference {differences.max():.1g}\n"
     )
     written = sum(not each.generated and _rows(each, shape.features) is not None for each in examples)
-    return Compared(examples=written, drawn=len(drawn), allowed=allowed, precision="fp32")
+    ranges = {
+        f"{INPUT}, feature {feature}": Range(low=min(known), high=max(known), why="known_categories")
+        for feature, known in promised.items()
+    }
+    return Compared(examples=written, drawn=len(drawn), allowed=allowed, precision="fp32", ranges=ranges)
 
 
 def _cannot_compare(source: Source) -> str:
@@ -191,6 +199,33 @@ def _categories(tree: Any, nodes: NDArray[Any]) -> set[float]:
     known = {float(code) for node in np.flatnonzero(nodes) for code in listed[begins[node] : ends[node]]}
     largest = max(known, default=0.0)
     return {*known, 0.0, largest + 1, largest + 100, -1.0}
+
+
+def _codes(model: treelite.Model) -> dict[int, list[float]]:
+    """Return the codes of each feature with categories that splits name."""
+    import numpy as np
+
+    codes: dict[int, set[float]] = {}
+    for number in range(model.num_tree):
+        tree = model.get_tree_accessor(number)
+        splits = tree.get_field("split_index")
+        nodes = (tree.get_field("cleft") >= 0) & (tree.get_field("node_type") == CATEGORICAL)
+        begins, ends = tree.get_field("category_list_begin"), tree.get_field("category_list_end")
+        listed = tree.get_field("category_list")
+        for node in np.flatnonzero(nodes):
+            of_node = map(float, listed[begins[node] : ends[node]])
+            codes.setdefault(int(splits[node]), set()).update(of_node)
+    return {feature: sorted(known) for feature, known in sorted(codes.items()) if known}
+
+
+def _keep_known(rows: NDArray[Any], codes: Mapping[int, Sequence[float]]) -> None:
+    """Replace categories that no split names, where the declaration promises that none come."""
+    import numpy as np
+
+    for feature, known in codes.items():
+        column = rows[:, feature]
+        unknown = np.flatnonzero(~np.isnan(column) & ~np.isin(column, known))
+        column[unknown] = np.resize(known, len(unknown))
 
 
 def _some(values: list[float]) -> NDArray[Any]:
@@ -315,7 +350,7 @@ def _check_precision(name: str, source: Source, rows: NDArray[Any]) -> None:
             threshold = float(known.exact[np.abs(known.exact - value).argmin()])
             raise FleetError.of(
                 what=f"feature {feature} of {name!r} has values that FP32 cannot tell from its thresholds, "
-                f"such as the value {value!r} from the threshold {threshold!r}: {len(known.exact)} thresholds lie "
+                f"such as the value {value!r} from the threshold {threshold!r}: it has {len(known.exact)} "
                 f"between {float(known.exact[0])!r} and {float(known.exact[-1])!r}",
                 where=f"the forest of {name!r}",
                 why="the backend gets FP32, which has seven digits, and would answer such rows otherwise",
@@ -333,6 +368,7 @@ def _differs(
     actual: NDArray[Any],
     *,
     allowed: float,
+    codes: Mapping[int, Sequence[float]] | None = None,
 ) -> FleetError:
     differences = _differences(expected, actual)
     worst = int(differences.argmax())
@@ -343,15 +379,22 @@ def _differs(
         where=f"the checkpoint of {name!r}",
         why="the backend would serve other answers than the model that was trained",
         fix=f"serve it as a PythonModel that calls {framework}, or train it without what differs: "
-        f"{_suspect(rows, differences > allowed)}",
+        f"{_suspect(rows, differences > allowed, codes or {})}",
         rule="forest-answers",
     )
 
 
-def _suspect(rows: NDArray[Any], wrong: NDArray[Any]) -> str:
+def _suspect(rows: NDArray[Any], wrong: NDArray[Any], codes: Mapping[int, Sequence[float]]) -> str:
     """Return what rows that differ have in common."""
     import numpy as np
 
+    of_codes = rows[:, list(codes)]
+    known = [np.isin(of_codes[:, at], own) for at, own in enumerate(codes.values())]
+    if codes and (~np.column_stack(known) & ~np.isnan(of_codes)).any(axis=1)[wrong].all():
+        return (
+            "all rows that differ have unknown categories. If no requests have any, declare "
+            "Forest(known_categories=True)"
+        )
     marks: dict[str, Callable[[NDArray[Any]], Any]] = {
         "missing values": np.isnan,
         "zeros": lambda values: values == 0,

@@ -151,7 +151,7 @@ class Source:
                 return self._import(self.trained)
             model = load(self.path, self.format)
         except NotImplementedError as error:  # of Treelite's reader for scikit-learn
-            raise self.unfit(f"{error}", CALL_PYTHON) from error
+            raise self.unfit(f"{error}", _instead_of(self.trained)) from error
         except treelite.TreeliteError as error:
             raise self._explained(error) from error
         if self.format == "lightgbm":
@@ -295,7 +295,7 @@ class Source:
             )
             return self.unfit(what, fix)
         if self.estimator is not None and _framework(self.trained) == "sklearn":
-            return self.unfit(f"the backend has no {type(self.trained).__name__}", CALL_PYTHON)
+            return self.unfit(f"the backend has no {type(self.trained).__name__}", _instead_of(self.trained))
         return self.unreadable(say(error))
 
     def _text(self) -> bytes:
@@ -379,6 +379,16 @@ def _with_links(model: treelite.Model, trained: Any) -> treelite.Model:
 
 def _framework(trained: Any) -> str:
     return type(trained).__module__.partition(".")[0]
+
+
+def _instead_of(trained: Any) -> str:
+    """Return what to do about an estimator that Treelite does not read."""
+    kind = type(trained).__name__
+    if kind not in {"DecisionTreeClassifier", "DecisionTreeRegressor"}:
+        return CALL_PYTHON
+    forest = kind.replace("DecisionTree", "RandomForest")
+    same = "n_estimators=1, bootstrap=False, max_features=None"
+    return f"train it as {forest}({same}), with its other options; or {CALL_PYTHON}"
 
 
 def _best_of(booster: Any) -> int | None:
