@@ -17,7 +17,7 @@ import pytest
 import treelite
 import xgboost
 from one_server import ENDPOINT, ask, serving, tensors_of
-from sklearn import ensemble
+from sklearn import ensemble, tree
 
 from tests.reported import reported
 from triton_models.artifact.forest_head import ForestHead
@@ -732,3 +732,104 @@ def test_a_server_refuses_sizes_that_are_not_the_forests(trained: Any, tmp_path:
             answer = contract.load(model_id=root.name, target_model=root.name, folder=str(root))
             assert not answer.ok
             assert said in answer.text + server.log_tail()
+
+
+def of_prices(count: int, seed: int) -> Any:
+    """Rows as a shop has them: a price, a weight and a part, in FP64."""
+    random = np.random.default_rng(seed)
+    columns = [random.uniform(1, 30, count), random.gamma(2, 10, count), random.uniform(0, 1, count)]
+    return np.column_stack(
+        [np.round(column, digits) for column, digits in zip(columns, (2, 1, 2), strict=True)]
+    )
+
+
+def histograms(rows: Any, target: Any) -> Any:
+    return ensemble.HistGradientBoostingRegressor(max_iter=20).fit(rows, target)
+
+
+def leaves(rows: Any, target: Any) -> Any:
+    return lightgbm.LGBMRegressor(n_estimators=20, verbose=-1, n_jobs=1).fit(rows, target)
+
+
+IN_FP64 = pytest.mark.parametrize("fit", [histograms, leaves])
+
+
+@IN_FP64
+@pytest.mark.parametrize(
+    "draw",
+    [
+        of_prices,
+        lambda count, seed: 10 * of_prices(count, seed) + 5000,
+        lambda count, seed: of_prices(count, seed).astype(np.float32),
+        lambda count, seed: np.random.default_rng(seed).lognormal(12, 1.5, (count, 3)),
+    ],
+    ids=["prices", "thousands", "FP32", "continuous"],
+)
+def test_a_forest_in_fp64_answers_as_its_own_call_on_rows_that_were_not_rounded(
+    draw: Callable[[int, int], Any], fit: Callable[[Any, Any], Any], tmp_path: Path
+) -> None:
+    rows = draw(2000, 1)
+    trained = fit(rows, np.sin(rows[:, 0]) * 5 + np.sin(rows[:, 1]) + (rows[:, 2] > np.median(rows[:, 2])))
+    fresh = np.vstack([draw(2000, 2), rows])  # training rows may equal thresholds
+    root, expected = build_forest(tmp_path, trained), trained.predict(fresh)
+    np.testing.assert_allclose(answers(root, fresh), expected, atol=1e-4)
+    reference = forest_reference(estimator=lambda: trained)
+    found = reference({"input__0": fresh.astype(np.float32)})["output__0"]
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-4)
+
+
+@IN_FP64
+@pytest.mark.parametrize(
+    ("low", "width", "digits"),
+    [(1.7e9, 3600, 9), (1.7e9, 3600, 0), (1e8, 400, 0), (2.0**24, 50, 0)],
+    ids=["an hour", "seconds of an hour", "ids of nine digits", "ids of eight digits"],
+)
+def test_a_forest_whose_values_fp32_cannot_tell_apart_is_refused_and_its_fix_accepted(
+    low: float, width: float, digits: int, fit: Callable[[Any, Any], Any], tmp_path: Path
+) -> None:
+    random = np.random.default_rng(0)
+    offsets = np.round(random.uniform(0, width, 1500), digits)
+    rows = np.column_stack([random.normal(size=1500), low + offsets])
+    target = np.sin(offsets / width * 20)
+    with pytest.raises(FleetError) as error:
+        build_forest(tmp_path, fit(rows, target))
+    (problem,) = error.value.problems
+    assert problem.rule == "forest-answers"
+    assert "feature 1 of 'net' has values that FP32 cannot tell" in problem.what
+    assert "subtract an offset from feature 1" in problem.fix
+    build_forest(tmp_path, fit(rows - [0, low], target), name="shifted")
+
+
+def test_categories_that_training_had_not_need_a_promise_which_the_build_records(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    rows = np.column_stack([random.normal(size=(500, 2)), 3 + 2 * random.integers(0, 8, 500)])
+    target = (rows[:, 0] + rows[:, 2] % 3 + random.normal(size=500) > 1).astype(int)
+    trained = ensemble.HistGradientBoostingClassifier(max_iter=10, categorical_features=[2]).fit(rows, target)
+    with pytest.raises(FleetError) as error:
+        build_forest(tmp_path, trained)
+    (problem,) = error.value.problems
+    assert "unknown categories" in problem.fix
+    assert "Forest(known_categories=True)" in problem.fix
+    root = build_forest(tmp_path, trained, "known_categories=True", name="promised")
+    (promised,) = json.loads((root / "build.json").read_text())["compared"]["promised"]["ranges"].values()
+    assert (promised["between"], promised["why"]) == ([3.0, 17.0], "known_categories")
+    rows[:50, 2] = np.nan
+    np.testing.assert_allclose(answers(root, rows), trained.predict_proba(rows)[:, 1], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+def test_a_single_tree_is_refused_and_the_forest_of_its_fix_answers_as_it_does(
+    kind: str, tmp_path: Path
+) -> None:
+    target = CLASS if kind == "Classifier" else VALUE
+    single = getattr(tree, f"DecisionTree{kind}")(random_state=0, max_depth=4).fit(ROWS, target)
+    with pytest.raises(FleetError) as error:
+        build_forest(tmp_path, single)
+    call = f"RandomForest{kind}(n_estimators=1, bootstrap=False, max_features=None)"
+    assert f"train it as {call}" in error.value.problems[0].fix
+    same = getattr(ensemble, f"RandomForest{kind}")(
+        n_estimators=1, bootstrap=False, max_features=None, random_state=0, max_depth=4
+    ).fit(ROWS, target)
+    scores = probable if kind == "Classifier" else predicted
+    found = answers(build_forest(tmp_path, same, name="same"), NO_GAPS)
+    np.testing.assert_allclose(found, scores(single, NO_GAPS)[:, -1], atol=1e-5)

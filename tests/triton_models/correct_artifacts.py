@@ -20,6 +20,11 @@ from tests.triton_models.test_environment_rules import OWN
 from triton_models.artifact.pbtxt import ensemble, plain, step, tensor, write_config
 from triton_models.builds.making import CALLED_MODELS
 
+# The names of features may be those of keys.
+XGBOOST = (
+    b'{"learner":{"feature_names":["cats","num_cats","wildcats_score"],"gradient_booster":{"model":{"trees":[]}},'
+    b'"objective":{"name":"%s"}},"version":[3,0,5]}'
+)
 ROWS_FILE = "rows/1/model.onnx"
 CHECKPOINT_FILE = "forest/1/checkpoint.tl"
 
@@ -269,7 +274,7 @@ def write_graph(root: Path) -> None:
 
 def write_forest(root: Path) -> None:
     write(root / "forest/config.pbtxt", _FOREST.encode())
-    write(root / "forest/1/xgboost.json", b'{"learner":{"gradient_booster":{"model":{}}},"version":[3,0,5]}')
+    write(root / "forest/1/xgboost.json", XGBOOST % b"")
 
 
 def write_checkpoint(root: Path) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import Any
 
+import lightgbm
+import numpy as np
 import pytest
+import xgboost
 
 from triton_models.check.backend_rules.fil import (
     answer_dims,
     check_format,
+    check_lightgbm,
     check_objective,
     check_options,
     check_sizes,
     check_tensors,
+    check_xgboost,
+    has_categories,
     read_options,
 )
 
@@ -235,3 +242,52 @@ def test_the_backend_drops_sizes_of_one_from_answers_without_a_reshape() -> None
     (plain,) = config(VALUES, outputs=[1])["output"]
     (kept,) = config(VALUES, outputs=[1], reshape=[1])["output"]
     assert (answer_dims(plain), answer_dims(kept)) == ([], [1])
+
+
+def xgboost_file(end: str) -> bytes:
+    """A file of XGBoost 3.2 whose features have the names of keys."""
+    rows = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    names = ["cats", "num_cats", "wildcats_score"]
+    data = xgboost.DMatrix(rows, rows[:, 0], feature_names=names)
+    booster = xgboost.train({"max_depth": 2, "nthread": 1}, data, 2)
+    return bytes(booster.save_raw(end))
+
+
+@pytest.mark.parametrize(("end", "kind"), [("json", "xgboost_json"), ("ubj", "xgboost_ubj")])
+def test_categories_are_a_key_of_xgboost_3_1_and_no_name_of_a_feature(end: str, kind: str) -> None:
+    content = xgboost_file(end)
+    assert has_categories(io.BytesIO(content))
+    before = content.replace(b"cats", b"rats") if end == "json" else content.replace(b"\4cats{", b"\4rats{")
+    before = before.replace(b'["rats","num_rats","wildrats_score"]', b'["cats","num_cats","wildcats_score"]')
+    assert b"cats" in before
+    assert not has_categories(io.BytesIO(before))
+    far = before.replace(b"gradient_booster", b" " * (1 << 21) + b"gradient_booster", 1)
+    assert has_categories(io.BytesIO(far.replace(b"rats", b"cats")))
+    assert list(check_xgboost(io.BytesIO(content), kind)) == []
+
+
+@pytest.mark.parametrize(("end", "kind"), [("json", "xgboost_json"), ("ubj", "xgboost_ubj")])
+def test_a_file_of_xgboost_without_its_trees_or_its_end_is_refused(end: str, kind: str) -> None:
+    content = xgboost_file(end)
+    for cut in (len(content) // 3, len(content) * 2 // 3, len(content) - 1):
+        assert list(check_xgboost(io.BytesIO(content[:cut]), kind)), cut
+    settings = b'{"learner":{"gradient_booster":{"gbtree_model_param":{}},"objective":{"name":"rank:ndcg"}}}'
+    assert list(check_xgboost(io.BytesIO(settings), kind))
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    for other in (b"", pointer + bytes(99)):
+        assert list(check_xgboost(io.BytesIO(other), "xgboost"))
+    assert list(check_format(config({"model_type": kind}), NEW, ""))
+
+
+def test_a_file_of_lightgbm_that_was_cut_anywhere_or_has_an_own_objective_is_refused() -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 3))
+    options = {"objective": "regression", "verbose": -1, "num_threads": 1}
+    text = lightgbm.train(options, lightgbm.Dataset(rows, rows[:, 0]), 3).model_to_string()
+    assert list(check_lightgbm(text)) == []
+    third = text.index("Tree=2")
+    for cut in (20, third, third + 30, text.index("end of trees"), text.index("end of parameters")):
+        (refusal,) = check_lightgbm(text[:cut])
+        assert refusal.message == "the file was cut off"
+    (refusal,) = check_lightgbm(text.replace("objective=regression", "objective=my_loss"))
+    assert refusal.message == 'Unknown objective name: "my_loss"'
+    assert list(check_lightgbm(text.replace("objective=regression", "objective=mape"))) == []

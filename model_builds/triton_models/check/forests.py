@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import IO
+from typing import IO, TypeVar
 
 from triton_models.artifact.forest_head import (
     ForestHead,
@@ -31,6 +31,8 @@ from triton_models.check.backend_rules.fil import (
     check_options,
     check_sizes,
     check_tensors,
+    check_xgboost,
+    has_categories,
     read_options,
 )
 from triton_models.check.backend_rules.refusal import Refusal
@@ -59,15 +61,13 @@ _HEADS: Mapping[str, Callable[[IO[bytes]], ForestHead | None]] = {
 }
 # Treelite reads checkpoints of its own major version, and Treelite 4 those of 3.9 (src/serializer.cc).
 _READABLE = ((3, 9), (4, 0))
-# XGBoost 3.1 and newer write it within the first bytes, after the names of the features. Treelite knows it
-# since 4.6, and UBJSON since 4.3.
-_CATEGORIES = b"cats"
-_BEGINNING = 1 << 20
+# Treelite knows the key `cats` of XGBoost 3.1 and newer since 4.6, and UBJSON since 4.3.
 _FORMAT_BYTES = 64
 _MOST_BYTES = 1 << 28  # of a text file, which is read whole
 _FIRST_WITH_CATEGORIES = (4, 6)
 _FIRST_WITH_UBJSON = (4, 3)
 
+_T = TypeVar("_T")
 _UNCHECKED = "the backend does not compare, and reads or writes beyond the tensor"
 _ON_CPU = "add instance_group [ { kind: KIND_CPU } ]"
 
@@ -98,13 +98,9 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
     _report(report, FIL_TENSOR, check_tensors(document), why="every request fails")
     _check_xgboost(report, model, config)
     for path in _files(model, config):
-        contents = format_of(model.layout.beginning(path, _FORMAT_BYTES) or b"")
+        _check_contents(report, model, config, path)
         head = _head(model, config, path)
         unloadable = _unloadable(head)
-        _report(report, FIL_PARAMETER, check_format(document, name, contents))
-        if contents == "lightgbm" and model.layout.files[path] <= _MOST_BYTES:
-            why = "the server loads it, and answers otherwise"
-            _report(report, FIL_LIGHTGBM, _of_lightgbm(model, path), why=why)
         if head:
             _report(report, FIL_XGBOOST, check_objective(head.objective, linear=head.linear))
         if head and head.targets != 1 and _kind(config) != "treelite_checkpoint":
@@ -121,6 +117,26 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
             fix = "declare a Forest with the framework's file, built as one target's checkpoint of Treelite 4"
             why = "no server of the release loads it"
             report.file(path)(FIL_CHECKPOINT, unloadable, fix=fix, why=why)
+
+
+def _check_contents(report: Findings, model: Model, config: ModelConfig, path: str) -> None:
+    """Report a file that is not what its model_type says, or not all of it."""
+    kind, release = _kind(config), model.target.release
+    contents = format_of(model.layout.beginning(path, _FORMAT_BYTES) or b"")
+    if refused := list(check_format(as_json(config), release.name if release else None, contents)):
+        _report(report, FIL_PARAMETER, refused)
+    elif kind.startswith("xgboost"):
+        refused = _read(model, path, lambda file: list(check_xgboost(file, kind))) or []
+        _report(report, FIL_XGBOOST, refused)
+    elif kind == "lightgbm" and model.layout.files[path] <= _MOST_BYTES:
+        why = "the server does not load it, or answers otherwise"
+        _report(report, FIL_LIGHTGBM, _of_lightgbm(model, path), why=why)
+
+
+def _read(model: Model, path: str, read: Callable[[IO[bytes]], _T]) -> _T | None:
+    with suppress(OSError), model.layout.opened(path) as file:
+        return read(file)
+    return None
 
 
 def _of_lightgbm(model: Model, path: str) -> Iterator[Refusal]:
@@ -143,7 +159,7 @@ def _check_xgboost(report: Findings, model: Model, config: ModelConfig) -> None:
     if kind == "xgboost_ubj" and release.treelite < _FIRST_WITH_UBJSON:
         found["a file in UBJSON"] = "use release 24.09 or newer"
     for path in _files(model, config) if release.treelite < _FIRST_WITH_CATEGORIES else ():
-        if _CATEGORIES in (model.layout.beginning(path, _BEGINNING) or b""):
+        if _read(model, path, has_categories):
             what = f"{model.layout.place(path)} was written by XGBoost 3.1 or newer"
             found[what] = "use an older XGBoost, or release 26.01 or newer"
     for file, otherwise in found.items():

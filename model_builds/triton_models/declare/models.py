@@ -328,6 +328,8 @@ class Forest:
             one, "all" with all of them. By default those with which its own predict() answers. XGBoost's
             Booster may be called both ways, so its file needs one of them.
         threshold: The probability above which a classifier of two classes answers with class 1.
+        known_categories: A promise that requests have no categories that training had not, which
+            scikit-learn takes for missing and the backend does not. The build then compares without them.
         max_batch_size: The largest batch, 1 or more. Rows are cheap: thousands are common.
         backend: Options of the backend.
         instances: Copies that run at the same time. kind="KIND_CPU" is often faster for a few rows.
@@ -342,6 +344,7 @@ class Forest:
     answer: Answer = "scores"
     iterations: Iterations | None = None
     threshold: float = _MIDDLE
+    known_categories: bool = False
     backend: Fil = field(default_factory=Fil)
     instances: Instances = field(default_factory=Instances)
     batching: DynamicBatching | None = None

@@ -10,14 +10,15 @@ import ctypes
 import itertools
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.compared import Compared
+from triton_models.artifact.compared import Compared, Range
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.forest_reference import INPUT, MIDDLE, Shape, class_numbers, source_scores
 from triton_models.builds.export.forest_source import UNREADABLE, Source
+from triton_models.builds.export.forest_thresholds import CATEGORICAL, Thresholds, restored_rows
 from triton_models.declare.declaration import Example
 from triton_models.declare.models import Forest
 from triton_models.declare.requires import missing
@@ -40,7 +41,6 @@ _ROUNDING, _TREES_OF_ROUNDING = 1e-5, 100
 # LightGBM reads smaller values as zero: RowPairFunctionFromDenseMatric in its src/c_api.cpp.
 _LIGHTGBM_ZERO = 1.1e-35
 _SHOWN = 12
-_CATEGORICAL = 2  # TreeNodeType::kCategoricalTestNode
 
 
 def compare_forest(
@@ -73,20 +73,27 @@ def compare_forest(
     model = treelite.Model.deserialize(checkpoint)
     least = _LIGHTGBM_ZERO if framework == "lightgbm" else 0.0
     shape = Shape.of(model)
+    known = source.thresholds
     own = [rows for example in examples if (rows := _rows(example, shape.features)) is not None]
-    drawn, gaps = draw_rows(model, shape.features, gaps=True, least=least), True
+    own = [restored_rows(rows, known) for rows in own]
+    codes = _codes(model)
+    promised = codes if forest.known_categories else {}
+    drawn, gaps = draw_rows(model, shape.features, gaps=True, least=least, thresholds=known), True
+    _keep_known(drawn, promised)
     rows = np.concatenate([drawn, *own])
     try:
         expected = source_scores(source, rows, shape)
     except ValueError:  # scikit-learn's "Input X contains NaN"
-        drawn, gaps = draw_rows(model, shape.features, gaps=False, least=least), False
+        drawn, gaps = draw_rows(model, shape.features, gaps=False, least=least, thresholds=known), False
+        _keep_known(drawn, promised)
         rows = np.concatenate([drawn, *own])
         expected = source_scores(source, rows, shape)
-    actual = _served(model, rows, shape)
+    actual = _served(model, rows.astype(np.float32), shape)
     allowed = max(tolerance or 0.0, _allowed(model, expected))
     differences = _differences(expected, actual)
     if differences.max() > allowed:
-        raise _differs(forest.name, framework, rows, expected, actual, allowed=allowed)
+        _check_precision(forest.name, source, rows[differences > allowed])
+        raise _differs(forest.name, framework, rows, expected, actual, allowed=allowed, codes=codes)
     if forest.answer == "class":
         _check_classes(forest, source, rows, expected, allowed=allowed, framework=framework)
     without = "" if gaps else ", without missing values, which it refuses"
@@ -96,7 +103,11 @@ def compare_forest(
         f"largest difference {differences.max():.1g}\n"
     )
     written = sum(not each.generated and _rows(each, shape.features) is not None for each in examples)
-    return Compared(examples=written, drawn=len(drawn), allowed=allowed, precision="fp32")
+    ranges = {
+        f"{INPUT}, feature {feature}": Range(low=min(known), high=max(known), why="known_categories")
+        for feature, known in promised.items()
+    }
+    return Compared(examples=written, drawn=len(drawn), allowed=allowed, precision="fp32", ranges=ranges)
 
 
 def _cannot_compare(source: Source) -> str:
@@ -115,22 +126,32 @@ def _cannot_compare(source: Source) -> str:
     return ""
 
 
-def draw_rows(model: treelite.Model, features: int, *, gaps: bool, least: float = 0.0) -> NDArray[Any]:
-    """Return rows in FP32, equal for equal forests.
+def draw_rows(
+    model: treelite.Model,
+    features: int,
+    *,
+    gaps: bool,
+    least: float = 0.0,
+    thresholds: Mapping[int, Thresholds] | None = None,
+) -> NDArray[Any]:
+    """Return rows, equal for equal forests: in FP32, or in FP64 with thresholds.
 
     Args:
         model: The forest.
         features: The numbers in a row.
         gaps: True to draw missing values too.
         least: The size up to which the framework takes a value for zero.
+        thresholds: Of a framework that compares in FP64.
     """
     import numpy as np
 
     random = np.random.default_rng(seed=0)
     count = max(_FEWEST_ROWS, min(_ROWS, _ROWS * _TREES_OF_ALL_ROWS // max(model.num_tree, 1)))
     large = np.array([sign * size for size in _LARGE for sign in (1, -1)], np.float32)
-    rows = np.empty((count, features), np.float32)
+    rows = np.empty((count, features), np.float64 if thresholds else np.float32)
     values = _split_values(model)
+    for feature, known in (thresholds or {}).items():
+        values[feature] = _some(known.rows().tolist())
     for feature in range(features):
         own = values.get(feature, np.array([-1, 1], np.float32))
         pools = [own, own, own, own, own, own, own, np.zeros(1, np.float32), large]
@@ -159,13 +180,13 @@ def _split_values(model: treelite.Model) -> dict[int, NDArray[Any]]:
         inner = tree.get_field("cleft") >= 0
         for feature in np.unique(splits[inner]):
             of_feature = inner & (splits == feature)
-            numbers = thresholds[of_feature & (kinds != _CATEGORICAL)].astype(np.float32)
+            numbers = thresholds[of_feature & (kinds != CATEGORICAL)].astype(np.float32)
             numbers = numbers[np.isfinite(numbers)]
             near = [numbers, *(np.nextafter(numbers, np.float32(end)) for end in (np.inf, -np.inf))]
             values = found.setdefault(int(feature), set())
             values.update(np.concatenate(near).tolist())
-            if (of_feature & (kinds == _CATEGORICAL)).any():
-                values.update(_categories(tree, of_feature & (kinds == _CATEGORICAL)))
+            if (of_feature & (kinds == CATEGORICAL)).any():
+                values.update(_categories(tree, of_feature & (kinds == CATEGORICAL)))
     return {feature: _some(sorted(values)) for feature, values in found.items() if values}
 
 
@@ -180,11 +201,38 @@ def _categories(tree: Any, nodes: NDArray[Any]) -> set[float]:
     return {*known, 0.0, largest + 1, largest + 100, -1.0}
 
 
+def _codes(model: treelite.Model) -> dict[int, list[float]]:
+    """Return the codes of each feature with categories that splits name."""
+    import numpy as np
+
+    codes: dict[int, set[float]] = {}
+    for number in range(model.num_tree):
+        tree = model.get_tree_accessor(number)
+        splits = tree.get_field("split_index")
+        nodes = (tree.get_field("cleft") >= 0) & (tree.get_field("node_type") == CATEGORICAL)
+        begins, ends = tree.get_field("category_list_begin"), tree.get_field("category_list_end")
+        listed = tree.get_field("category_list")
+        for node in np.flatnonzero(nodes):
+            of_node = map(float, listed[begins[node] : ends[node]])
+            codes.setdefault(int(splits[node]), set()).update(of_node)
+    return {feature: sorted(known) for feature, known in sorted(codes.items()) if known}
+
+
+def _keep_known(rows: NDArray[Any], codes: Mapping[int, Sequence[float]]) -> None:
+    """Replace categories that no split names, where the declaration promises that none come."""
+    import numpy as np
+
+    for feature, known in codes.items():
+        column = rows[:, feature]
+        unknown = np.flatnonzero(~np.isnan(column) & ~np.isin(column, known))
+        column[unknown] = np.resize(known, len(unknown))
+
+
 def _some(values: list[float]) -> NDArray[Any]:
     import numpy as np
 
     step = max(1, len(values) // _MOST_VALUES)
-    return np.asarray(values[::step], np.float32)
+    return np.asarray(values[::step])
 
 
 def _rows(example: Example, features: int) -> NDArray[Any] | None:
@@ -192,7 +240,9 @@ def _rows(example: Example, features: int) -> NDArray[Any] | None:
 
     rows = np.asarray(example.inputs.get(INPUT, ()))
     usable = set(example.inputs) == {INPUT} and rows.ndim == 2 and rows.shape[1] == features  # noqa: PLR2004
-    return rows.astype(np.float32) if usable and rows.dtype.kind in "fiub" else None
+    if not usable or rows.dtype.kind not in "fiub":
+        return None
+    return rows if rows.dtype == np.float64 else rows.astype(np.float32)
 
 
 def _served(model: treelite.Model, rows: NDArray[Any], shape: Shape) -> NDArray[Any]:
@@ -289,6 +339,27 @@ def _check_classes(
         raise _differs(forest.name, framework, rows[wrong], predicted[wrong], chosen[wrong], allowed=0.0)
 
 
+def _check_precision(name: str, source: Source, rows: NDArray[Any]) -> None:
+    """Refuse a forest that answers otherwise because FP32 cannot tell its values from its thresholds."""
+    import numpy as np
+
+    for feature, known in source.thresholds.items():
+        wrong = np.flatnonzero(known.collapsed(rows[:, feature]))
+        if len(wrong):
+            value = float(rows[wrong[0], feature])
+            threshold = float(known.exact[np.abs(known.exact - value).argmin()])
+            raise FleetError.of(
+                what=f"feature {feature} of {name!r} has values that FP32 cannot tell from its thresholds, "
+                f"such as the value {value!r} from the threshold {threshold!r}: it has {len(known.exact)} "
+                f"between {float(known.exact[0])!r} and {float(known.exact[-1])!r}",
+                where=f"the forest of {name!r}",
+                why="the backend gets FP32, which has seven digits, and would answer such rows otherwise",
+                fix=f"subtract an offset from feature {feature}, such as its smallest value, before training "
+                f"and in requests; or serve it as a PythonModel that calls {source.framework}",
+                rule="forest-answers",
+            )
+
+
 def _differs(
     name: str,
     framework: str,
@@ -297,6 +368,7 @@ def _differs(
     actual: NDArray[Any],
     *,
     allowed: float,
+    codes: Mapping[int, Sequence[float]] | None = None,
 ) -> FleetError:
     differences = _differences(expected, actual)
     worst = int(differences.argmax())
@@ -307,15 +379,22 @@ def _differs(
         where=f"the checkpoint of {name!r}",
         why="the backend would serve other answers than the model that was trained",
         fix=f"serve it as a PythonModel that calls {framework}, or train it without what differs: "
-        f"{_suspect(rows, differences > allowed)}",
+        f"{_suspect(rows, differences > allowed, codes or {})}",
         rule="forest-answers",
     )
 
 
-def _suspect(rows: NDArray[Any], wrong: NDArray[Any]) -> str:
+def _suspect(rows: NDArray[Any], wrong: NDArray[Any], codes: Mapping[int, Sequence[float]]) -> str:
     """Return what rows that differ have in common."""
     import numpy as np
 
+    of_codes = rows[:, list(codes)]
+    known = [np.isin(of_codes[:, at], own) for at, own in enumerate(codes.values())]
+    if codes and (~np.column_stack(known) & ~np.isnan(of_codes)).any(axis=1)[wrong].all():
+        return (
+            "all rows that differ have unknown categories. If no requests have any, declare "
+            "Forest(known_categories=True)"
+        )
     marks: dict[str, Callable[[NDArray[Any]], Any]] = {
         "missing values": np.isnan,
         "zeros": lambda values: values == 0,

@@ -1,7 +1,7 @@
 """The reference of a forest: its framework, called as its user calls it.
 
-The server gets FP32 values, so the reference gets the same FP32 values, also from a framework that compares
-them with thresholds in FP64: so do the backend and the checkpoint.
+The server gets FP32 values. A framework that compares in FP64 gets the values that these stand for, such as
+1.23 for 1.2300000191 if the forest was trained on prices: see `forest_thresholds`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.forest_head import MULTI_CLASS, ForestHead
 from triton_models.builds.export.forest_source import Source
+from triton_models.builds.export.forest_thresholds import restored_rows
 from triton_models.declare.declaration import Tensors
 from triton_models.declare.models import Answer, Iterations
 from triton_models.declare.weights import Weights
@@ -92,12 +93,15 @@ def _reference(source: Source, answer: Answer, threshold: float, inputs: Tensors
 def source_scores(source: Source, rows: NDArray[Any], shape: Shape | None = None) -> NDArray[Any]:
     """Return the scores of rows from the framework, in FP32: one column per score.
 
+    Rows in FP64 are its user's own.
+
     Raises:
         FleetError: The framework is not installed, or cannot read the forest.
     """
     import numpy as np
 
     trained = source.trained
+    rows = restored_rows(rows, source.thresholds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the names of features, which a request has not
         scores = np.asarray(_scores(trained, rows), np.float32).reshape(len(rows), -1)

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.forest_head import ForestHead, format_of, read_ends, text_value
 from triton_models.base.errors import FleetError
 from triton_models.base.processes import tie_to_parent
+from triton_models.builds.export.forest_thresholds import Thresholds, thresholds_of
 from triton_models.builds.export.weights import address_of, fetch
-from triton_models.check.backend_rules.fil import CALL_PYTHON, check_lightgbm, check_objective
+from triton_models.check.backend_rules.fil import CALL_PYTHON, check_lightgbm, check_objective, complete
 from triton_models.declare.models import Iterations
 from triton_models.declare.requires import check_requires
 from triton_models.declare.weights import Weights
@@ -109,7 +110,7 @@ class Source:
         if framework == "lightgbm":
             import lightgbm
 
-            if not complete(self.path):
+            if not complete(self.path.read_bytes()):
                 raise self.unreadable(f"{self.path.name} is incomplete")
             return lightgbm.Booster(model_file=self.path)
         if framework is None:
@@ -130,6 +131,12 @@ class Source:
             return _framework(self.trained)
         return FRAMEWORKS.get(self.format, "treelite")
 
+    @functools.cached_property
+    def thresholds(self) -> Mapping[int, Thresholds]:
+        """The thresholds of each feature; empty for a framework that reads rows in FP32."""
+        histograms = self.framework == "sklearn" and type(self.trained).__name__.startswith("Hist")
+        return thresholds_of(self.forest()) if histograms or self.framework == "lightgbm" else {}
+
     def forest(self) -> treelite.Model:
         """Return the forest as Treelite reads it.
 
@@ -144,7 +151,7 @@ class Source:
                 return self._import(self.trained)
             model = load(self.path, self.format)
         except NotImplementedError as error:  # of Treelite's reader for scikit-learn
-            raise self.unfit(f"{error}", CALL_PYTHON) from error
+            raise self.unfit(f"{error}", _instead_of(self.trained)) from error
         except treelite.TreeliteError as error:
             raise self._explained(error) from error
         if self.format == "lightgbm":
@@ -288,7 +295,7 @@ class Source:
             )
             return self.unfit(what, fix)
         if self.estimator is not None and _framework(self.trained) == "sklearn":
-            return self.unfit(f"the backend has no {type(self.trained).__name__}", CALL_PYTHON)
+            return self.unfit(f"the backend has no {type(self.trained).__name__}", _instead_of(self.trained))
         return self.unreadable(say(error))
 
     def _text(self) -> bytes:
@@ -321,7 +328,7 @@ def load(path: Path, kind: str) -> treelite.Model:
     try:
         if kind == "json":
             path.read_bytes().decode()  # or Treelite prints a traceback about its own message
-        if kind == "lightgbm" and complete(path):
+        if kind == "lightgbm" and complete(path.read_bytes()):
             return treelite.frontend.load_lightgbm_model(path)
         if kind == "legacy":
             return treelite.frontend.load_xgboost_model_legacy_binary(path)
@@ -374,6 +381,16 @@ def _framework(trained: Any) -> str:
     return type(trained).__module__.partition(".")[0]
 
 
+def _instead_of(trained: Any) -> str:
+    """Return what to do about an estimator that Treelite does not read."""
+    kind = type(trained).__name__
+    if kind not in {"DecisionTreeClassifier", "DecisionTreeRegressor"}:
+        return CALL_PYTHON
+    forest = kind.replace("DecisionTree", "RandomForest")
+    same = "n_estimators=1, bootstrap=False, max_features=None"
+    return f"train it as {forest}({same}), with its other options; or {CALL_PYTHON}"
+
+
 def _best_of(booster: Any) -> int | None:
     """Return the number of iterations up to the best one; None if the forest was not stopped early."""
     best = booster.attr("best_iteration")
@@ -389,20 +406,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def complete(path: Path) -> bool:
-    """Return whether a file of LightGBM has all the trees and parameters that it begins.
-
-    Treelite reads the beginning of a file that was cut off, and LightGBM ends the process.
-    """
-    content = path.read_bytes()
-    first = re.search(rb"^Tree=", content, re.MULTILINE)
-    sizes = re.search(rb"^tree_sizes=([\d ]+)$", content, re.MULTILINE)
-    listed = sum(map(int, sizes[1].split())) if sizes else 0
-    rest = content[first.start() + listed if first and sizes else content.find(b"end of trees") :]
-    has_parameters = b"\nend of parameters" in rest or b"\nparameters:" not in rest
-    return rest.startswith(b"end of trees") and has_parameters
 
 
 def _checkpoint(path: Path) -> treelite.Model:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from triton_models.artifact.forest_head import MULTI_CLASS, ForestHead, gpu_refuses
 from triton_models.builds.export.forest_reference import INPUT, OUTPUT, PROBABILITIES, Shape, forest_reference
 from triton_models.builds.export.forest_source import CHECKPOINT, Source
+from triton_models.builds.export.forest_thresholds import round_thresholds
 from triton_models.declare.models import Forest
 from triton_models.declare.tensors import Tensor
 from triton_models.declare.weights import Weights
@@ -45,7 +46,9 @@ def forest_source(forest: Forest, weights: Weights | None) -> Source:
 
 def write_forest(forest: Forest, source: Source, folder: Path) -> Shape:
     """Write the checkpoint of a forest into the version folder of its model."""
-    model = _without_base_scores(source.forest())
+    model = source.forest()
+    round_thresholds(model, source.thresholds)
+    model = _without_base_scores(model)
     shape = Shape.of(model)
     head = shape.head
     if head.targets != 1:

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 from .refusal import Config, Refusal, served_dims  # noqa: TID252  a stand-in imports this package too
 
@@ -51,7 +51,32 @@ OBJECTIVES = frozenset(
 """The objectives of XGBoost that Treelite knows: src/model_loader/detail/xgboost.cc of Treelite 4.7."""
 SUMS = frozenset({"reg:absoluteerror", "reg:quantileerror", "reg:expectileerror"})
 """Those that it lacks although their answers are the plain sums of the trees."""
+_OF_LIGHTGBM = frozenset(
+    [
+        *("regression", "regression_l2", "l2", "mean_squared_error", "mse", "l2_root"),
+        *("root_mean_squared_error", "rmse", "regression_l1", "l1", "mean_absolute_error", "mae"),
+        *("mean_absolute_percentage_error", "mape", "multiclass", "softmax"),
+        *("multiclassova", "multiclass_ova", "ova", "ovr", "cross_entropy", "xentropy"),
+        *("cross_entropy_lambda", "xentlambda", "rank_xendcg", "xendcg", "xe_ndcg", "xe_ndcg_mart"),
+        *("xendcg_mart", "huber", "fair", "poisson", "quantile", "gamma", "tweedie", "binary"),
+        *("lambdarank", "custom"),
+    ]
+)
+"""Those of LightGBM that Treelite knows: src/model_loader/detail/lightgbm.h of Treelite 4.7."""
 CALL_PYTHON = "serve it as a PythonModel that calls the framework"
+
+# The keys of XGBoost's files, in JSON and in UBJSON, with the brackets of their values: names of features and
+# attributes have none.
+_LENGTH = rb"(?:L\0{7}|[iU])"
+_KEYS: Mapping[str, re.Pattern[bytes]] = {
+    "trees": re.compile(rb'"trees"\s*:\s*\[|%s\x05trees\[' % _LENGTH),
+    "objective": re.compile(rb'"objective"\s*:\s*\{|%s\x09objective\{' % _LENGTH),
+    "gblinear": re.compile(rb'"name"\s*:\s*"gblinear"|%s\x04nameS%s\x08gblinear' % (_LENGTH, _LENGTH)),
+    "cats": re.compile(rb'"cats"\s*:\s*\{|%s\x04cats\{' % _LENGTH),
+}
+_CHUNK, _OVERLAP = 1 << 20, 1 << 8
+_POINTER = b"version https://git-lfs"
+_FEWEST_BYTES = 136  # LearnerModelParamLegacy, with which a binary file of XGBoost begins
 
 # LightGBM's bits of decision_type: include/LightGBM/tree.h.
 _CATEGORICAL, _LEFT, _MISSING, _ZERO = 1, 2, 12, 4
@@ -127,7 +152,9 @@ def check_format(config: Config, release: str | None, contents: str) -> Iterator
     """
     kind = read_options(config, release).model_type
     actual = _FORMATS.get(contents)
-    if contents == "pickle" or (actual and kind in FILES and kind != actual):
+    if not contents and kind in {"xgboost_json", "xgboost_ubj", "lightgbm"}:
+        yield _not_a_file(kind, f"the file is not of the format {kind}")
+    elif contents == "pickle" or (actual and kind in FILES and kind != actual):
         yield Refusal(
             message=f"the file is not of the format {kind}",
             what=f"model_type is {kind!r}, and the file is {'a pickle' if not actual else f'of {actual!r}'}",
@@ -204,9 +231,83 @@ def check_objective(objective: str, *, linear: bool) -> Iterator[Refusal]:
         )
 
 
+def check_xgboost(file: IO[bytes], kind: str) -> Iterator[Refusal]:
+    """Yield what keeps Treelite from reading a file of XGBoost: it is none, or was cut off.
+
+    Args:
+        file: The file.
+        kind: The model_type.
+    """
+    if kind == "xgboost":
+        beginning = file.read(_FEWEST_BYTES)
+        if len(beginning) < _FEWEST_BYTES or beginning.startswith(_POINTER):
+            yield _not_a_file(kind, "the file has no forest of XGBoost")
+        return
+    keys, last = _keys_of(file)
+    if not keys & {"trees", "gblinear"}:
+        yield _not_a_file(kind, "the file has no trees")
+    elif last != b"}" or "objective" not in keys:
+        yield _not_a_file(kind, "the file is incomplete")
+
+
+def has_categories(file: IO[bytes]) -> bool:
+    """Return whether a file of XGBoost has the key `cats`, as those of XGBoost 3.1 and newer have."""
+    return "cats" in _keys_of(file)[0]
+
+
+def _keys_of(file: IO[bytes]) -> tuple[set[str], bytes]:
+    """Return which keys a file of XGBoost has, and its last byte that is no space."""
+    keys: set[str] = set()
+    end = last = b""
+    while chunk := file.read(_CHUNK):
+        text = end + chunk
+        keys.update(name for name, key in _KEYS.items() if name not in keys and key.search(text))
+        end, last = text[-_OVERLAP:], chunk.rstrip()[-1:] or last
+    return keys, last
+
+
+def _not_a_file(kind: str, what: str) -> Refusal:
+    return Refusal(
+        message=what,
+        what=f"model_type is {kind!r}, and {what}",
+        at="parameters: model_type",
+        fix="save it with save_model() of its framework, fetch it with git lfs pull if it is a pointer, or "
+        "declare a Forest(estimator=...)",
+    )
+
+
+def complete(content: bytes) -> bool:
+    """Return whether a file of LightGBM has all the trees and parameters that it begins.
+
+    Treelite reads the beginning of a file that was cut off, and LightGBM ends the process.
+    """
+    first = re.search(rb"^Tree=", content, re.MULTILINE)
+    sizes = re.search(rb"^tree_sizes=([\d ]+)$", content, re.MULTILINE)
+    listed = sum(map(int, sizes[1].split())) if sizes else 0
+    at = first.start() + listed if first and sizes else content.find(b"end of trees")
+    rest = content[at:] if at >= 0 else b""
+    has_parameters = b"\nend of parameters" in rest or b"\nparameters:" not in rest
+    return rest.startswith(b"end of trees") and has_parameters
+
+
 def check_lightgbm(text: str) -> Iterator[Refusal]:
-    """Yield what Treelite reads in a file of LightGBM and answers otherwise; the server loads it."""
-    if re.search(r"^is_linear=1$", text, re.MULTILINE):
+    """Yield what Treelite does not read in a file of LightGBM, or reads and answers otherwise."""
+    objective = re.search(r"^objective=(\S*)", text, re.MULTILINE)
+    if not complete(text.encode()):
+        yield Refusal(
+            message="the file was cut off",
+            what="the file is incomplete: Treelite answers with the trees that are in it",
+            at="parameters: model_type",
+            fix="copy the whole file, or save it again with save_model() of LightGBM",
+        )
+    elif objective and objective[1] not in _OF_LIGHTGBM:
+        yield Refusal(
+            message=f'Unknown objective name: "{objective[1]}"',
+            what=f"the Treelite of the FIL backend does not know the objective {objective[1]!r}",
+            at="parameters: model_type",
+            fix=CALL_PYTHON,
+        )
+    elif re.search(r"^is_linear=1$", text, re.MULTILINE):
         yield Refusal(
             message="linear leaves are dropped",
             what="its leaves are linear models (linear_tree), which Treelite drops",

@@ -1,0 +1,209 @@
+"""Thresholds of forests that compare in FP64, rounded for rows in FP32.
+
+LightGBM and scikit-learn's histograms compare `x <= threshold` in FP64, and the server gets x in FP32. If a
+row equals a threshold, as prices with two decimals often do, its FP32 value may lie above it: FP32 knows 1.23
+as 1.2300000191. So the checkpoint gets the FP32 number that decides as FP64 does for the values that the
+feature can have: decimals if its thresholds lie on or halfway between such, otherwise the threshold itself. A
+forest of FP32 rows has thresholds between FP32 numbers, and keeps them.
+
+XGBoost (`x < threshold`) and scikit-learn's other trees read rows in FP32, and need none of this. A `<` would
+need the mirror image: `x < t` is no `-x <= -t`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import treelite
+    from numpy.typing import NDArray
+
+CATEGORICAL = 2  # TreeNodeType::kCategoricalTestNode of Treelite 4
+_MOST_DECIMALS = 6
+_ROUNDED = 8  # units in the last place by which half a sum of decimals, in FP64, is not exact
+_LOW_BITS = 16  # of the 29 that FP32 has not; halves of sums of FP32 numbers leave these at zero
+_TINY = 1e-30  # LightGBM's bounds of zero are 1e-35
+# Values this near to a threshold are drawn, as a part of the distance to the next ones: if FP32 cannot hold
+# these apart, about one row of a thousand is answered wrong.
+_NEAR, _WINDOW = 1e-3, 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """The thresholds of a feature.
+
+    Attributes:
+        exact: In ascending order, in FP64.
+        rounded: Those of the checkpoint, which are FP32 numbers.
+        decimals: Of the values that the feature has; None if it has others.
+        own: True for a threshold that is rounded for rows equal to itself.
+    """
+
+    exact: NDArray[Any]
+    rounded: NDArray[Any]
+    decimals: int | None
+    own: NDArray[Any]
+
+    @classmethod
+    def of(cls, exact: NDArray[Any]) -> Thresholds:
+        """Return the thresholds of a feature as the checkpoint has them."""
+        import numpy as np
+
+        low, high = _down(exact), _nearest(exact)
+        fixed = (np.abs(exact) <= _TINY) | (np.abs(exact) > np.finfo(np.float32).max)
+        decimals = _decimals(exact[~fixed])
+        if decimals is None:
+            own = ~(fixed | _of_fp32(exact))
+            return cls(exact=exact, rounded=np.where(own, high, low), decimals=None, own=own)
+        below, above = _beside(exact, exact, decimals)
+        lower, upper = _nearest(below), _nearest(above)
+        rounded = np.where(lower > low, lower, low)
+        rounded = np.where((upper == low) & (lower < low), _before(low), rounded)
+        rounded = np.where(fixed, low, rounded)
+        return cls(exact=exact, rounded=rounded, decimals=decimals, own=np.zeros(len(exact), bool))
+
+    def rows(self) -> NDArray[Any]:
+        """Return values in FP64 next to which answers change."""
+        import numpy as np
+
+        t, gaps = self.exact, np.diff(self.exact)
+        step = np.zeros(len(t))
+        if len(gaps):
+            window = np.ones(min(_WINDOW, len(gaps)))
+            means = np.convolve(gaps, window, "same") / np.convolve(np.ones(len(gaps)), window, "same")
+            step = _NEAR * np.minimum(np.append(means, means[-1]), np.append(means[0], means))
+        if self.decimals is None:
+            values = [t[self.own], (t - step)[self.own], (t + step)[self.own]]
+        else:
+            near = _beside(t, t, self.decimals)
+            apart = _nearest(near[0]) != _nearest(near[1])
+            values = [near[0][apart], near[1][apart], *_beside(t - step, t + step, self.decimals)]
+        numbers = [self.rounded, _before(self.rounded), -_before(-self.rounded)]
+        singles = np.concatenate(numbers)
+        drawn = np.concatenate([*values, singles[~self.collapsed(singles)]])
+        return np.unique(drawn[np.abs(drawn) < np.finfo(np.float32).max])
+
+    def collapsed(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Return for each value whether its FP32 number falls between other thresholds than it does."""
+        import numpy as np
+
+        served = np.searchsorted(np.sort(self.rounded), _nearest(column))
+        return np.asarray(np.searchsorted(self.exact, column) != served)
+
+    def restored(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Return the values in FP64 that FP32 numbers stand for."""
+        import numpy as np
+
+        numbers = column.astype(np.float64)
+        if self.decimals is not None:
+            scale = 10.0**self.decimals
+            values = np.round(numbers * scale) / scale
+            return np.where(_nearest(values) == numbers, values, numbers)
+        values, own = self.exact[self.own], self.rounded[self.own]
+        if not len(own):
+            return numbers
+        at = np.minimum(np.searchsorted(own, numbers), len(own) - 1)
+        return np.where(own[at] == numbers, values[at], numbers)
+
+
+def thresholds_of(model: treelite.Model) -> Mapping[int, Thresholds]:
+    """Return the thresholds of each feature of a forest that compares in FP64."""
+    import numpy as np
+
+    values: dict[int, list[NDArray[Any]]] = {}
+    for number in range(model.num_tree):
+        tree = model.get_tree_accessor(number)
+        splits, thresholds, nodes = tree.get_field("split_index"), tree.get_field("threshold"), _numeric(tree)
+        for feature in np.unique(splits[nodes]):
+            values.setdefault(int(feature), []).append(thresholds[nodes & (splits == feature)])
+    exact = {feature: np.unique(np.concatenate(lists)) for feature, lists in sorted(values.items())}
+    return {feature: Thresholds.of(numbers.astype(np.float64)) for feature, numbers in exact.items()}
+
+
+def round_thresholds(model: treelite.Model, thresholds: Mapping[int, Thresholds]) -> None:
+    """Write rounded thresholds into a forest."""
+    import numpy as np
+
+    for number in range(model.num_tree if thresholds else 0):
+        tree = model.get_tree_accessor(number)
+        splits, values, nodes = tree.get_field("split_index"), tree.get_field("threshold"), _numeric(tree)
+        values = values.copy()
+        for feature in np.unique(splits[nodes]):
+            of_feature, known = nodes & (splits == feature), thresholds[int(feature)]
+            values[of_feature] = known.rounded[np.searchsorted(known.exact, values[of_feature])]
+        tree.set_field("threshold", values)
+
+
+def restored_rows(rows: NDArray[Any], thresholds: Mapping[int, Thresholds]) -> NDArray[Any]:
+    """Return rows in FP64 that rows in FP32 stand for; others as they are."""
+    import numpy as np
+
+    if rows.dtype != np.float32 or not thresholds:
+        return rows
+    values = rows.astype(np.float64)
+    for feature, known in thresholds.items():
+        values[:, feature] = known.restored(rows[:, feature])
+    return values
+
+
+def _numeric(tree: Any) -> NDArray[Any]:
+    inner: NDArray[Any] = (tree.get_field("cleft") >= 0) & (tree.get_field("node_type") != CATEGORICAL)
+    return inner
+
+
+def _nearest(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the nearest FP32 numbers, in FP64."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32).astype(np.float64)
+
+
+def _before(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the FP32 numbers before others."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        return np.nextafter(values.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+
+
+def _down(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the largest FP32 numbers that are not above values."""
+    import numpy as np
+
+    nearest = _nearest(values)
+    return np.where(nearest > values, _before(nearest), nearest)
+
+
+def _of_fp32(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whether numbers are, up to two units in the last place, halves of sums of FP32 numbers."""
+    import numpy as np
+
+    bits = np.ascontiguousarray(values, np.float64).view(np.int64)
+    return np.asarray(((bits + 2) & ((1 << _LOW_BITS) - 1)) <= 4)  # noqa: PLR2004
+
+
+def _decimals(values: NDArray[Any]) -> int | None:
+    """Return how many decimals a feature has whose thresholds are these; None if it has more."""
+    import numpy as np
+
+    for decimals in range(_MOST_DECIMALS + 1):
+        doubled = values * (2 * 10.0**decimals)
+        near = np.abs(doubled - np.round(doubled)) <= _ROUNDED * np.spacing(np.abs(doubled))
+        if near.all() and (np.abs(doubled) < 1 << 48).all():
+            return decimals
+    return None
+
+
+def _beside(low: NDArray[Any], high: NDArray[Any], decimals: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the largest decimals that are not above some values, and the smallest that are above others."""
+    import numpy as np
+
+    scale = 10.0**decimals
+    below = np.floor(low * scale) + 1
+    below = np.where(below / scale <= low, below, below - 1)
+    above = np.floor(high * scale)
+    above = np.where(above / scale > high, above, above + 1)
+    return below / scale, above / scale
