@@ -276,7 +276,11 @@ def read_forward(file: Path | IO[bytes]) -> Forward | None:
 
 
 def unscripted(file: Path | IO[bytes]) -> str:
-    """Return what a file has instead of TorchScript, such as "torch.save()"; "" if that is not clear."""
+    """Return what a file has instead of TorchScript, such as "torch.save()"; "" if that is not clear.
+
+    PyTorch reads whole zip archives alone: PyTorchStreamReader in caffe2/serialize/inline_container.cc (2.13,
+    read 2026-11-28).
+    """
     try:
         with zipfile.ZipFile(file) as archive:
             parts = {name.partition("/")[2].partition("/")[0] for name in archive.namelist()}
@@ -296,7 +300,11 @@ def unscripted(file: Path | IO[bytes]) -> str:
         return "an old torch.save()"
     if beginning[8:9] == b"{" and beginning[9:].lstrip()[:1] in (b'"', b"}"):
         return "safetensors"
-    return "HDF5" if beginning.startswith(b"\x89HDF") else ""
+    if not beginning:
+        return "0 bytes"
+    if beginning.startswith(b"PK"):
+        return "a cut archive"
+    return "HDF5" if beginning.startswith(b"\x89HDF") else "something else than a zip archive"
 
 
 def _type(annotation: ast.expr | None) -> str:
