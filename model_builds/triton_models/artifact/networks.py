@@ -296,15 +296,15 @@ def unscripted(file: Path | IO[bytes]) -> str:
         exported = parts & {"archive_format", "serialized_exported_program.json"}
         other = "torch.export.save()" if exported else "another archive"
         return "torch.save()" if "data.pkl" in parts else other
-    if beginning.startswith(b"\x80"):
-        return "an old torch.save()"
     if beginning[8:9] == b"{" and beginning[9:].lstrip()[:1] in (b'"', b"}"):
         return "safetensors"
     if not beginning:
         return "0 bytes"
-    if beginning.startswith(b"PK"):
-        return "a cut archive"
-    return "HDF5" if beginning.startswith(b"\x89HDF") else "something else than a zip archive"
+    return next((name for start, name in _BEGINNINGS.items() if beginning.startswith(start)), _OTHERWISE)
+
+
+_BEGINNINGS = {b"\x80": "an old torch.save()", b"PK": "a cut archive", b"\x89HDF": "HDF5"}
+_OTHERWISE = "something else than a zip archive"
 
 
 def _type(annotation: ast.expr | None) -> str:

@@ -23,9 +23,9 @@ ONNX_OUTPUTS = "onnx_outputs"
 MOST_BYTES = 1 << 30
 """The largest file that is loaded for its sizes; a session takes about a second for each 100 MB."""
 
-# The exceptions for an invalid file, and what they say if a file is not even read into a graph: a session that
-# fails later may only lack an operator's implementation for the CPU. Weights elsewhere have a check of their
-# own. Tried with ONNX Runtime 1.31, 2026-11-28.
+# The exceptions for an invalid file, and what they say if a file is not even read into a graph: a session
+# that fails later may only lack an operator's implementation for the CPU. Weights elsewhere have a check of
+# their own. Tried with ONNX Runtime 1.31, 2026-11-28.
 _INVALID = frozenset({"Fail", "InvalidGraph", "InvalidProtobuf", "InvalidArgument"})
 _WHILE_LOADING = re.compile(
     r"(?i)load model from|invalid model|type error|inferenceerror|registered|protobuf|official support"
@@ -70,7 +70,7 @@ def session_of(source: Path | bytes, *, level: int = 0) -> Any | None:
         return onnxruntime.InferenceSession(
             content, options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
-    except Exception as error:  # noqa: BLE001  ONNX Runtime's exceptions have no common class
+    except Exception as error:  # ONNX Runtime's exceptions have no common class
         said = str(error).strip().partition("\n")[0]
         if type(error).__name__ in _INVALID and _WHILE_LOADING.search(said) and not _ELSEWHERE.search(said):
             raise RefusedError(_PLACES.sub("", said).strip()) from error

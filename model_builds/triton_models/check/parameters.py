@@ -137,20 +137,25 @@ def _check_for_backend(report: Findings, model: Model, config: ModelConfig) -> N
             report(DALI_FILE, refusal.what, at=refusal.at, fix=refusal.fix)
     elif backend == "openvino":
         _check_openvino(report, config)
-    # A TorchScript file does not name its outputs.
-    script = backend == "pytorch" and config.runtime != "model.py" and model.text is not None
-    for since, accepted in _LIBTORCH.items() if script else ():
-        if release is None or release.name >= since:
-            check_values(report, PYTORCH_PARAMETER, config, accepted)
-    if script and not config.output:
-        fix = "add every output with name, data_type and dims"
-        report(PYTORCH_OUTPUT, f"{model.folder!r} lists no output", at="output", fix=fix)
+    elif backend == "pytorch" and config.runtime != "model.py" and model.text is not None:
+        _check_libtorch(report, model, config)
     since = release.bf16_since(backend) if release else None
     for _, tensor in tensors_of(config) if since else ():
         if release and type_name(tensor.data_type) == "TYPE_BF16":
             what = f"{tensor.name!r} is TYPE_BF16, for {backend} of release {release.name}"
             fix = f"use release {since} or newer, or cast it inside the network"
             report(BF16_TENSOR, what, at=tensor.name, fix=fix)
+
+
+def _check_libtorch(report: Findings, model: Model, config: ModelConfig) -> None:
+    release = model.target.release
+    for since, accepted in _LIBTORCH.items():
+        if release is None or release.name >= since:
+            check_values(report, PYTORCH_PARAMETER, config, accepted)
+    # A TorchScript file does not name its outputs.
+    if not config.output:
+        fix = "add every output with name, data_type and dims"
+        report(PYTORCH_OUTPUT, f"{model.folder!r} lists no output", at="output", fix=fix)
 
 
 def _check_graphs(report: Findings, config: ModelConfig) -> None:
