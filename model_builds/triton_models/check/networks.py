@@ -92,8 +92,10 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
 def _check_onnx(report: Findings, model: Model, config: ModelConfig, path: str) -> None:
     source = model.layout.sources.get(path) or _packed(model, path)
     try:
-        is_file = isinstance(source, Path)
-        head = read_onnx_file(source) if is_file else read_onnx_head(source.getvalue()) if source else None
+        if isinstance(source, Path):
+            head = read_onnx_file(source)
+        else:
+            head = read_onnx_head(source.getvalue()) if source else None
     except OSError:
         return
     if head is None:
