@@ -190,4 +190,4 @@ def test_a_size_that_the_exporter_fixed_is_named_with_a_backend_that_keeps_it(no
     [problem] = error.value.problems
     assert problem.rule == "network-size-fixed"
     assert problem.what == "the exporter fixed 'steps' of the input 'x' at 2"
-    assert "backend=LibTorch()" in (problem.fix or "")
+    assert 'backend=LibTorch(export="script", cudnn=False)' in (problem.fix or "")

@@ -166,8 +166,8 @@ def _refuse_fixed(
                     what=f"the exporter fixed {name!r} of the input {value.name!r} at {size}",
                     where=_file(path),
                     why="the network has an operator per step, as nn.RNN has, or needs the size otherwise",
-                    fix="serve it as TorchScript, which can keep the size: backend=LibTorch(); or declare "
-                    "the size as a number",
+                    fix="serve it as TorchScript, which keeps the size: "
+                    'backend=LibTorch(export="script", cudnn=False); or declare the size as a number',
                     rule="network-size-fixed",
                 )
 
