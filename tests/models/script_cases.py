@@ -36,6 +36,16 @@ class TakesDictionary(torch.nn.Module):
         return x["a"] * 10 + x["b"]
 
 
+class TakesNumberedTensors(torch.nn.Module):
+    def forward(self, x: Dict[int, Tensor]) -> Tensor:  # noqa: UP006
+        return x[0]
+
+
+class TakesDictionaryOfLists(torch.nn.Module):
+    def forward(self, x: Dict[str, List[Tensor]]) -> Tensor:  # noqa: UP006
+        return x["a"][0]
+
+
 class TakesTwoDictionaries(torch.nn.Module):
     def forward(self, x: Dict[str, Tensor], y: Dict[str, Tensor]) -> Tensor:  # noqa: UP006
         return x["a"] + y["b"]
@@ -243,6 +253,8 @@ FAILED_BY_TYPE = (
     ScriptCase(
         network=TakesOne, outputs=(f"y: {BATCHED_STRING}",), failed="datatype TYPE_INT32 for output 'y'"
     ),
+    ScriptCase(network=TakesNumberedTensors, failed="type 'Dict[int, Tensor]' for argument 'x'"),
+    ScriptCase(network=TakesDictionaryOfLists, failed="type 'Dict[str, List[Tensor]]' for argument 'x'"),
     ScriptCase(
         network=TakesDictionary,
         inputs=(f"a: {BATCHED_STRING}", "b"),

@@ -1,6 +1,7 @@
 """Exports of networks of a few numbers; the real ones are in test_model_builds.py."""
 
 import onnx
+import onnxruntime
 import pytest
 import torch
 
@@ -141,3 +142,52 @@ def test_the_network_is_exported_as_it_predicts_not_as_it_trains(path):
 
     model = export(Dropping().train(), path)
     assert not any("ropout" in node.op_type for node in model.graph.node)
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self, *layers: torch.nn.RNNBase) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(layers)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)[0]
+        return x[:, -1]
+
+
+def export_steps(path, *layers):
+    torch.manual_seed(0)
+    network = Recurrent(*layers).eval()
+    dynamic = {"x": {0: "batch", 1: "steps"}}
+    export_onnx(network, path, inputs={"x": torch.ones(2, 2, 4)}, outputs=["y"], dynamic=dynamic)
+    return network
+
+
+@pytest.mark.parametrize("_", range(2))
+@pytest.mark.parametrize(
+    "layers",
+    [
+        lambda: [torch.nn.LSTM(4, 8, batch_first=True)],
+        lambda: [torch.nn.GRU(4, 8, batch_first=True)],
+        lambda: [torch.nn.LSTM(4, 8, num_layers=2, bidirectional=True, batch_first=True)],
+    ],
+    ids=["LSTM", "GRU", "several layers"],
+)
+def test_recurrent_networks_keep_an_open_number_of_steps_in_every_export_of_a_process(layers, _, path):
+    network = export_steps(path, *layers())
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert session.get_inputs()[0].shape == ["batch", "steps", 4]
+    for rows, steps in ((1, 1), (3, 5), (2, 17)):
+        x = torch.randn(rows, steps, 4)
+        [y] = session.run(None, {"x": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(y), network(x), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("nonlinearity", ["tanh", "relu"])
+def test_a_size_that_the_exporter_fixed_is_named_with_a_backend_that_keeps_it(nonlinearity, path):
+    with pytest.raises(FleetError) as error:
+        export_steps(path, torch.nn.RNN(4, 8, batch_first=True, nonlinearity=nonlinearity))
+    [problem] = error.value.problems
+    assert problem.rule == "network-size-fixed"
+    assert problem.what == "the exporter fixed 'steps' of the input 'x' at 2"
+    assert 'backend=LibTorch(export="script", cudnn=False)' in (problem.fix or "")

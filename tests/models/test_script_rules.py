@@ -16,6 +16,7 @@ from triton_models.artifact.pbtxt import as_json, read_text
 from triton_models.base.errors import Problem
 from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
 from triton_models.check.check import check_path
+from triton_models.check.target import target
 
 
 def _check(folder: Path, config: str, content: bytes, file: str = "model.pt") -> list[Problem]:
@@ -84,6 +85,55 @@ def test_weights_or_a_module_saved_as_model_pt_are_not_torchscript(tmp_path):
         problems = _check(tmp_path / name, PLAIN.config(), content)
         assert [problem.rule for problem in problems] == ["torchscript-file"], name
     assert _check(tmp_path / "traced", PLAIN.config(), _traced()) == []
+
+
+def test_a_file_that_is_no_whole_archive_is_not_torchscript(tmp_path):
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 123\n"
+    contents = {
+        "nothing": (b"", "0 bytes"),
+        "onnx": (b"\x08\x08\x3a\x00", "something else than a zip archive"),
+        "cut": (_traced()[:-100], "a cut archive"),
+        "half": (_traced()[:500], "a cut archive"),
+    }
+    for name, (content, what) in contents.items():
+        [problem] = _check(tmp_path / name, PLAIN.config(), content)
+        assert (problem.rule, what in problem.what) == ("torchscript-file", True), name
+    problems = _check(tmp_path / "pointer", PLAIN.config(), pointer)
+    assert [problem.rule for problem in problems] == ["lfs-pointer"]
+
+
+SWITCHES = ("INFERENCE_MODE", "DISABLE_OPTIMIZED_EXECUTION", "ENABLE_WEIGHT_SHARING", "DISABLE_CUDNN")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "release", "is_right"),
+    [
+        *(
+            (name, value, None, True)
+            for name in SWITCHES
+            for value in ("true", "ON", "1", "False", "off", "0")
+        ),
+        *((name, value, None, False) for name in SWITCHES for value in ("maybe", "yes", "", "2", "true ")),
+        ("ENABLE_TENSOR_FUSER", "x", None, False),
+        ("ENABLE_CACHE_CLEANING", "x", None, False),
+        ("ENABLE_JIT_PROFILING", "x", None, False),
+        ("ENABLE_JIT_EXECUTOR", "x", "24.03", False),
+        ("DISABLE_CUDNN", "x", "24.05", True),  # read since 24.06
+        ("DISABLE_CUDNN", "x", "24.06", False),
+        ("INTRA_OP_THREAD_COUNT", "many", "24.04", True),  # read since 24.05
+        ("INTRA_OP_THREAD_COUNT", "many", "24.05", False),
+        ("INTER_OP_THREAD_COUNT", "", None, False),
+        ("INTER_OP_THREAD_COUNT", "4 threads", None, True),  # std::stoi reads what it can
+        ("INTRA_OP_THREAD_COUNT", "-1", None, True),
+        ("INFERENCE_MODES", "maybe", None, True),  # nothing reads it
+    ],
+)
+def test_parameters_have_values_that_the_backend_parses(name, value, release, is_right, tmp_path):
+    config = PLAIN.config(f'parameters {{ key: "{name}" value {{ string_value: "{value}" }} }}')
+    write(tmp_path / "net/config.pbtxt", config.encode())
+    write(tmp_path / "net/1/model.pt", script(TakesOne))
+    problems = check_path(tmp_path, target=target(release=release, auto_complete=True))
+    assert [problem.rule for problem in problems] == ([] if is_right else ["pytorch-parameter"])
 
 
 def test_weights_beside_the_code_of_pytorchs_python_runtime_are_accepted(tmp_path):

@@ -316,6 +316,8 @@ NETWORKS = (
     case("onnx-tensor", ROWS, said("rows", "TYPE_FP32", "TYPE_FP16"), times=2),
     case("onnx-tensor", ROWS, said("rows", "max_batch_size: 8", "max_batch_size: 0"), times=2),
     case("onnx-tensor", ROWS, written(ROWS_FILE, onnx_file(size=5)), times=2),
+    case("onnx-file", ROWS, written(ROWS_FILE)),
+    case("onnx-file", ROWS, written(ROWS_FILE, b"<html>404</html>")),
     case("onnx-side-file", ROWS, written(ROWS_FILE, side_weights())),
     case("onnx-side-file", ROWS, written(ROWS_FILE, side_weights("")), written("rows/1/weights.bin")),
     case("onnx-side-file", ROWS, written(ROWS_FILE, side_weights("/tmp/weights.bin"))),  # noqa: S108
@@ -343,6 +345,16 @@ NETWORKS = (
     ),
     case("torchscript-tensor", ROWS, written("script/1/model.pt", script_file(EXTRA_ARGUMENT))),
     case("torchscript-file", ROWS, written("script/1/model.pt", b"\x80\x02}q\x00.")),
+    case("torchscript-file", ROWS, written("script/1/model.pt")),
+    case(
+        "pytorch-parameter",
+        ROWS,
+        said(
+            "script",
+            "max_batch_size: 8",
+            'max_batch_size: 8 parameters { key: "INFERENCE_MODE" value { string_value: "maybe" } }',
+        ),
+    ),
     case(
         "dali-file",
         PIPELINE,

@@ -97,7 +97,7 @@ def new_repository(s3: Any) -> str:
 
 def artifact(folder: Path, *, name: str, weights: bytes) -> Artifact:
     root = write_plain(folder / hashlib.sha256(weights).hexdigest()[:8] / name, name=name)
-    write(root / name / "1" / "model.onnx", weights)
+    write(root / name / "1" / "model.onnx", b"weights" + weights)
     return pack(root, output=folder / "artifacts")
 
 

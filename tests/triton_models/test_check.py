@@ -33,7 +33,7 @@ def _rules(path: Path) -> set[str]:
 
 
 VALID: dict[str, Spoil] = {
-    "several versions": written("resnet50/2/model.onnx", b"w"),
+    "several versions": written("resnet50/2/model.onnx", b"weights"),
     "an old version that is empty": both(
         moved("resnet50/1", "resnet50/2"), lambda root: (root / "resnet50" / "1").mkdir()
     ),
@@ -48,7 +48,7 @@ VALID: dict[str, Spoil] = {
         moved("resnet50/1/model.onnx", "resnet50/1/net.onnx"),
     ),
     "a model that is a folder": both(
-        without("resnet50/1/model.onnx"), written("resnet50/1/model.onnx/model.onnx", b"w")
+        without("resnet50/1/model.onnx"), written("resnet50/1/model.onnx/model.onnx", b"weights")
     ),
     "a plan for each compute capability": both(
         net(lambda c: c.cc_model_filenames.update({"8.6": "a10g.onnx"})),

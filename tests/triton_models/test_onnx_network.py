@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 from tests.triton_models.correct_artifacts import side_weights
 from triton_models.check import onnx_network
 from triton_models.check.check import check_path
-from triton_models.check.target import PLAIN, CheckTarget
+from triton_models.check.target import PLAIN, CheckTarget, target
 
 LISTED = replace(PLAIN, auto_complete=False)
 Sizes = Sequence[Any]
@@ -188,3 +188,114 @@ def test_a_name_that_is_no_text_is_refused_without_a_word_of_onnx_runtime(
     (path / "1" / "model.onnx").write_bytes(damaged)
     rules(path)
     assert capfd.readouterr() == ("", "")
+
+
+def any_file(*nodes: onnx.NodeProto, y: int = onnx.TensorProto.FLOAT, **opsets: int) -> bytes:
+    """Return a file with one input, without a check of its operators."""
+    outputs = [helper.make_tensor_value_info("y", y, ["b", 4])]
+    weights = [
+        numpy_helper.from_array(np.ones((5, 4), np.float32), "w"),
+        numpy_helper.from_array(np.ones(4, np.int64), "i"),
+    ]
+    graph = helper.make_graph(nodes, "g", [value("x", ["b", 4])], outputs, weights)
+    domains = {"": 17, "com.microsoft": 1} | {name.replace("_", "."): given for name, given in opsets.items()}
+    imports = [helper.make_opsetid(*each) for each in domains.items()]
+    return bytes(helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString())
+
+
+WHOLE = any_file(*RELU)
+FOREIGN = any_file(NODE("Foo", ["x"], ["y"], domain="my.ops"), my_ops=1)
+SCALER = NODE("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[0.0], scale=[1.0])
+CONVERT = NODE("Cast", ["x"], ["z"], to=onnx.TensorProto.UINT16), NODE("Neg", ["z"], ["u"])
+INVALID = {
+    "an unknown domain": (FOREIGN, "my.ops:Foo(-1) is not a registered"),
+    "an unknown operator": (any_file(NODE("Negate", ["x"], ["y"])), "No Op registered for Negate"),
+    "an unknown operator of Microsoft": (
+        any_file(NODE("Foo", ["x"], ["y"], domain="com.microsoft")),
+        "com.microsoft:Foo(-1) is not a registered",
+    ),
+    "a dangling input": (any_file(NODE("Add", ["x", "missing"], ["y"])), "Node input 'missing'"),
+    "an output never made": (any_file(NODE("Neg", ["x"], ["z"])), "Graph output (y) does not exist"),
+    "a name twice": (any_file(*RELU, NODE("Abs", ["x"], ["y"])), "Duplicate definition of name (y)"),
+    "two types": (any_file(NODE("Add", ["x", "i"], ["y"])), "Type parameter (T) of Optype (Add)"),
+    "wrong sizes": (any_file(NODE("MatMul", ["x", "w"], ["y"])), "Incompatible dimensions"),
+    "another output type": (any_file(*RELU, y=onnx.TensorProto.DOUBLE), "Type (tensor(double)) of output"),
+    "a type that Neg never takes": (any_file(*CONVERT, NODE("Cast", ["u"], ["y"], to=1)), "tensor(uint16)"),
+    "operators of the future": (any_file(SCALER, ai_onnx_ml=9), "Opset 9 is under development"),
+    "a cut file": (WHOLE[:-20], "not an ONNX file, or cut"),
+    "an empty file": (b"", "model.onnx is empty"),
+    "a page": (b"<html>404</html>", "not an ONNX file, or cut"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_a_file_that_onnx_runtime_refuses_on_every_device_is_refused(name: str, tmp_path: Path) -> None:
+    content, said = INVALID[name]
+    path = write_model(tmp_path, content, batch=8, x="dims: [ 4 ]", y="dims: [ 4 ]")
+    [problem] = check_path(path, target=LISTED)
+    assert problem.rule == "onnx-file"
+    assert said in problem.what
+    assert str(tmp_path) not in problem.what
+    assert "ONNXRuntimeError" not in problem.what
+    assert ".cc:" not in problem.what
+    assert ".h:" not in problem.what
+    packed = tmp_path / "model.tar.gz"
+    with tarfile.open(packed, "w:gz") as archive:
+        archive.add(path, "m")
+    assert rules(packed) == ["onnx-file"]
+
+
+def test_no_onnx_at_all_is_refused_without_onnx_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_network, "session_of", lambda *_, **__: None)
+    for content in (b"", b"<html>404</html>", WHOLE[:-20]):
+        path = write_model(tmp_path, content, batch=8, x="dims: [ 4 ]", y="dims: [ 4 ]")
+        assert rules(path) == ["onnx-file"]
+
+
+def test_an_operator_library_is_the_fix_of_an_unknown_domain(tmp_path: Path) -> None:
+    options = {"batch": 8, "x": "dims: [ 4 ]", "y": "dims: [ 4 ]"}
+    [problem] = check_path(write_model(tmp_path, FOREIGN, **options), target=LISTED)
+    fix = 'model_operations { op_library_filename: "/path/in/the/image.so" }'
+    assert fix in (problem.fix or "")
+    assert rules(write_model(tmp_path, FOREIGN, extra=fix, **options)) == []
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [NODE("EPContext", ["x"], ["y"], domain="com.microsoft", embed_mode=1, ep_cache_context="")],
+        [NODE("Gelu", ["x"], ["y"], domain="com.microsoft")],
+        [
+            NODE("Cast", ["x"], ["h"], to=onnx.TensorProto.BFLOAT16),
+            NODE("Erf", ["h"], ["e"]),
+            NODE("Cast", ["e"], ["y"], to=1),
+        ],
+        [NODE("NhwcConv", ["i4", "k"], ["z"], domain="com.microsoft"), *RELU],
+    ],
+    ids=["a compiled part", "an operator of Microsoft", "BF16 without code for CPUs", "an operator of GPUs"],
+)
+def test_an_operator_that_only_this_cpu_lacks_is_not_judged(
+    nodes: list[onnx.NodeProto], tmp_path: Path
+) -> None:
+    if nodes[0].op_type == "NhwcConv":
+        shape = NODE("Constant", [], ["s"], value=integers("s", 1, 2, 2, -1))
+        kernel = numpy_helper.from_array(np.ones((1, 1, 1, 1), np.float32))
+        nodes = [
+            shape,
+            NODE("Constant", [], ["k"], value=kernel),
+            NODE("Reshape", ["x", "s"], ["i4"]),
+            *nodes,
+        ]
+    assert rules(write_model(tmp_path, any_file(*nodes), batch=8, x="dims: [ 4 ]", y="dims: [ 4 ]")) == []
+
+
+def test_an_older_onnx_runtime_than_the_servers_does_not_judge_operators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_model(tmp_path, INVALID["an unknown operator"][0], batch=8, x="dims: [ 4 ]", y="dims: [ 4 ]")
+    monkeypatch.setattr("onnxruntime.__version__", "1.15.0")
+    assert rules(path, target(release="25.09")) == []
+    monkeypatch.setattr("onnxruntime.__version__", "1.24.0")
+    assert rules(path, target(release="25.09")) == ["onnx-file"]

@@ -276,7 +276,11 @@ def read_forward(file: Path | IO[bytes]) -> Forward | None:
 
 
 def unscripted(file: Path | IO[bytes]) -> str:
-    """Return what a file has instead of TorchScript, such as "torch.save()"; "" if that is not clear."""
+    """Return what a file has instead of TorchScript, such as "torch.save()"; "" if that is not clear.
+
+    PyTorch reads whole zip archives alone: PyTorchStreamReader in caffe2/serialize/inline_container.cc (2.13,
+    read 2026-11-28).
+    """
     try:
         with zipfile.ZipFile(file) as archive:
             parts = {name.partition("/")[2].partition("/")[0] for name in archive.namelist()}
@@ -292,11 +296,15 @@ def unscripted(file: Path | IO[bytes]) -> str:
         exported = parts & {"archive_format", "serialized_exported_program.json"}
         other = "torch.export.save()" if exported else "another archive"
         return "torch.save()" if "data.pkl" in parts else other
-    if beginning.startswith(b"\x80"):
-        return "an old torch.save()"
     if beginning[8:9] == b"{" and beginning[9:].lstrip()[:1] in (b'"', b"}"):
         return "safetensors"
-    return "HDF5" if beginning.startswith(b"\x89HDF") else ""
+    if not beginning:
+        return "0 bytes"
+    return next((name for start, name in _BEGINNINGS.items() if beginning.startswith(start)), _OTHERWISE)
+
+
+_BEGINNINGS = {b"\x80": "an old torch.save()", b"PK": "a cut archive", b"\x89HDF": "HDF5"}
+_OTHERWISE = "something else than a zip archive"
 
 
 def _type(annotation: ast.expr | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 
-from triton_models.artifact.layout import BUILD_FILE, BUILD_RECORD, MODEL_NAME
+from triton_models.artifact.layout import BUILD_FILE, BUILD_RECORD, MODEL_NAME, Layout
 from triton_models.artifact.pbtxt import CONFIG_FILE, ModelConfig, as_json
 from triton_models.artifact.targets import built_gpu
 from triton_models.base.errors import FleetError
@@ -106,11 +106,16 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
                 fix = f"add it for the backend {model.backend.name!r}, or name it as default_model_filename"
                 report.file(folder)(MODEL_FILE_MISSING, what, fix=fix)
     for path in model.paths(*names, *config.cc_model_filenames.values()):
-        small = layout.files[path] in _LFS_POINTER_BYTES
-        if small and layout.beginning(path, len(_LFS_POINTER)) == _LFS_POINTER:
+        if is_lfs_pointer(layout, path):
             what = f"{posixpath.basename(path)} is a Git LFS pointer, not the file itself"
             fix = "run `git lfs pull` and pack the model again"
             report.file(path)(LFS_POINTER, what, fix=fix, why="the backend cannot read it")
+
+
+def is_lfs_pointer(layout: Layout, path: str) -> bool:
+    """Return whether a file is one that Git LFS has not downloaded, which "lfs-pointer" reports."""
+    small = layout.files[path] in _LFS_POINTER_BYTES
+    return small and layout.beginning(path, len(_LFS_POINTER)) == _LFS_POINTER
 
 
 def _check_configurations(report: Findings, subject: Subject) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import posixpath
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,14 @@ from triton_models.artifact.networks import (
 from triton_models.artifact.pbtxt import ModelConfig, as_json
 from triton_models.check.backend_rules import onnxruntime
 from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
-from triton_models.check.onnx_network import MOST_BYTES, ONNX_OUTPUTS, network_of_file
+from triton_models.check.layout import is_lfs_pointer
+from triton_models.check.onnx_network import (
+    MOST_BYTES,
+    ONNX_OUTPUTS,
+    RefusedError,
+    is_older_than,
+    network_of_file,
+)
 from triton_models.check.subject import Findings, Model, is_on_cpu, rule, tensors_of
 from triton_models.facts.dali import version_numbers
 from triton_models.facts.releases import COMPILED_NETWORKS_SINCE
@@ -40,6 +48,7 @@ _AOTI = "2026-11-24: pytorch_backend r26.03 to r26.05, README.md and src/pt2; Tr
 ONNX_VERSION = rule("onnx-version", _SOURCE)
 _RULES = "2026-11-28: onnxruntime_backend r24.03 to r26.05, src/onnxruntime.cc"
 ONNX_TENSOR = rule("onnx-tensor", _RULES)
+ONNX_FILE = rule("onnx-file", "2026-11-28: tried with ONNX Runtime 1.31")
 ONNX_SIDE_FILE = rule("onnx-side-file", "2026-11-28: tried with ONNX Runtime 1.23 and 1.31")
 _LIBTORCH = "2026-11-28: pytorch_backend r24.03 to r26.05, triton_models.check.backend_rules.libtorch"
 TORCHSCRIPT_TENSOR = rule("torchscript-tensor", _LIBTORCH)
@@ -54,6 +63,12 @@ _FAILS = "the model loads, and every request fails"
 
 # The first ONNX Runtime that refuses a side file outside of the folder of the ONNX file (tried 2026-11-28).
 _CONFINED_SINCE = (1, 24)
+
+_NO_FILE = "the model does not load"
+_AGAIN = "export the network again"
+_FOREIGN = re.compile(r"([\w.-]*):\w+\(-?\d+\) is not a registered")
+_VERSIONED = re.compile(r"registered|IR version|official support")
+_OWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 _EXPORT = "export the network as TorchScript or ONNX"
 
 
@@ -62,30 +77,78 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
     if model.is_ensemble:
         return
     if model.backend.name == "onnxruntime":
-        for path, head in _onnx(model):
-            _check_versions(report.file(path), head)
-            if _check_side_files(report.file(path), model, path, head):
-                _check_network(report, model, config, path, head)
+        filename = model.backend.filename or "model.onnx"
+        for path in model.paths(filename, f"{filename}/model.onnx"):
+            if not is_lfs_pointer(model.layout, path):
+                _check_onnx(report, model, config, path)
     elif model.backend.platform == AOTI_PLATFORM:
         _check_compiled(report, model, config)
     elif model.backend.platform == "pytorch_libtorch" and config.runtime != "model.py":
         for path in model.paths(model.backend.filename or "model.pt"):
-            _check_script(report, model, config, path)
+            if not is_lfs_pointer(model.layout, path):
+                _check_script(report, model, config, path)
 
 
-def _check_versions(report: Findings, head: OnnxHead) -> None:
-    release = report.subject.target.release
-    if release is None:
+def _check_onnx(report: Findings, model: Model, config: ModelConfig, path: str) -> None:
+    source = model.layout.sources.get(path) or _packed(model, path)
+    try:
+        if isinstance(source, Path):
+            head = read_onnx_file(source)
+        else:
+            head = read_onnx_head(source.getvalue()) if source else None
+    except OSError:
         return
+    if head is None:
+        # ONNX Runtime reads a file called .ort in its own format.
+        if source is not None and not path.endswith(".ort"):
+            is_empty = not model.layout.files[path]
+            what = f"{posixpath.basename(path)} is {'empty' if is_empty else 'not an ONNX file, or cut'}"
+            report.file(path)(ONNX_FILE, what, fix=f"copy it again, or {_AGAIN}", why=_NO_FILE)
+        return
+    is_new = _check_versions(report.file(path), head)
+    if _check_side_files(report.file(path), model, path, head):
+        try:
+            _check_network(report, model, config, path, head)
+        except RefusedError as error:
+            if not is_new:
+                _check_refused(report.file(path), model, config, str(error))
+
+
+def _check_refused(report: Findings, model: Model, config: ModelConfig, said: str) -> None:
+    """Report what ONNX Runtime refuses, unless the server's may know more operators than the one here."""
+    release, foreign = model.target.release, _FOREIGN.match(said)
+    # The execution provider of TensorRT adds operators as well, under the domain of its plugins.
+    adds = (
+        config.model_operations.op_library_filename,
+        config.optimization.execution_accelerators.ListFields(),
+    )
+    if foreign and any(adds):
+        return
+    if _VERSIONED.search(said) and release and is_older_than(release.onnxruntime):
+        return
+    fix = _AGAIN
+    if foreign and foreign[1] not in _OWN_DOMAINS:
+        fix = f"name the library with the operators of {foreign[1]} in config.pbtxt: model_operations "
+        fix += f'{{ op_library_filename: "/path/in/the/image.so" }}; or {_AGAIN} with operators of ONNX'
+    report(ONNX_FILE, f"ONNX Runtime refuses the file: {said}", fix=fix, why=_NO_FILE)
+
+
+def _check_versions(report: Findings, head: OnnxHead) -> bool:
+    """Report versions that the release does not read; return True if there are some."""
+    release, is_new = report.subject.target.release, False
+    if release is None:
+        return False
     for what, given, most, lower in (
         ("IR version", head.ir_version, release.onnx_ir_version, "set its ir_version to"),
         ("opset", head.opset, release.onnx_opset, "export it again with opset_version"),
     ):
         if given > most:
+            is_new = True
             newest = f"the newest for ONNX Runtime {release.onnxruntime} of release {release.name}"
             fix = f"{lower} {most}, {newest}; or serve it with a newer release"
             why = "ONNX Runtime refuses the file, and the model does not load"
             report(ONNX_VERSION, f"an ONNX file with {what} {given}", fix=fix, why=why)
+    return is_new
 
 
 def _check_side_files(report: Findings, model: Model, path: str, head: OnnxHead) -> bool:
@@ -210,25 +273,6 @@ def _check_compiled(report: Findings, model: Model, config: ModelConfig) -> None
         if fix:
             what, why = f"a network compiled for {compiled_for}", "the backend runs its machine code as it is"
             report.file(path)(AOTI_TARGET, what, fix=fix, why=why)
-
-
-def _onnx(model: Model) -> Iterator[tuple[str, OnnxHead]]:
-    filename = model.backend.filename or "model.onnx"
-    for path in model.paths(filename, f"{filename}/model.onnx"):
-        head = _read_onnx(model, path)
-        if head is not None:
-            yield path, head
-
-
-def _read_onnx(model: Model, path: str) -> OnnxHead | None:
-    source = model.layout.sources.get(path)
-    try:
-        if source is not None:
-            return read_onnx_file(source)
-        content = _packed(model, path)
-        return read_onnx_head(content.getvalue()) if content else None
-    except OSError:
-        return None
 
 
 def _compiled_heads(model: Model) -> Iterator[tuple[str, CompiledHead]]:

@@ -7,6 +7,7 @@ become sizes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from triton_models.artifact.networks import NetworkTensor, OnnxHead, Signature, onnx_signature
 from triton_models.check.backend_rules.onnxruntime import Network, Tensor, network_of
+from triton_models.facts.dali import version_numbers
 
 ONNX_OUTPUTS = "onnx_outputs"
 """The key of build.json with the sizes that ONNX Runtime infers for outputs, by model and output."""
@@ -21,14 +23,38 @@ ONNX_OUTPUTS = "onnx_outputs"
 MOST_BYTES = 1 << 30
 """The largest file that is loaded for its sizes; a session takes about a second for each 100 MB."""
 
+# The exceptions for an invalid file, and what they say if a file is not even read into a graph: a session
+# that fails later may only lack an operator's implementation for the CPU. Weights elsewhere have a check of
+# their own. Tried with ONNX Runtime 1.31, 2026-11-28.
+_INVALID = frozenset({"Fail", "InvalidGraph", "InvalidProtobuf", "InvalidArgument"})
+_WHILE_LOADING = re.compile(
+    r"(?i)load model from|invalid model|type error|inferenceerror|registered|protobuf|official support"
+)
+_ELSEWHERE = re.compile(r"(?i)external")
+_PLACES = re.compile(
+    r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed: ?|Fatal error: "
+    r"|/\S+\.(?:cc|h):\d+ .*?\) (?=[A-Z])"
+)
+
 _KINDS = frozenset({"sequence", "map", "sparse_tensor", "optional", "unknown"})
 
 # The backend's reading of `optimization { graph { level } }`; every other level means all.
 _LEVELS = {-1: "ORT_ENABLE_BASIC", 1: "ORT_ENABLE_EXTENDED", 2: "ORT_DISABLE_ALL"}
 
 
+class RefusedError(Exception):
+    """ONNX Runtime refuses a file on every device; the text is its first line, without paths and codes."""
+
+
 def session_of(source: Path | bytes, *, level: int = 0) -> Any | None:
-    """Return a session of ONNX Runtime on the CPU; None without the package, or if it refuses the file."""
+    """Return a session of ONNX Runtime on the CPU.
+
+    None if there is no package, or if the session fails for a reason that may not hold elsewhere, such as an
+    operator that only GPUs have.
+
+    Raises:
+        RefusedError: The file is no valid network.
+    """
     try:
         import onnxruntime  # type: ignore[import-untyped]
     except ImportError:
@@ -44,8 +70,18 @@ def session_of(source: Path | bytes, *, level: int = 0) -> Any | None:
         return onnxruntime.InferenceSession(
             content, options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
-    except Exception:  # noqa: BLE001  ONNX Runtime's exceptions have no common class
+    except Exception as error:  # ONNX Runtime's exceptions have no common class
+        said = str(error).strip().partition("\n")[0]
+        if type(error).__name__ in _INVALID and _WHILE_LOADING.search(said) and not _ELSEWHERE.search(said):
+            raise RefusedError(_PLACES.sub("", said).strip()) from error
         return None
+
+
+def is_older_than(version: str) -> bool:
+    """Return whether the installed ONNX Runtime is older, and may lack what that version has."""
+    import onnxruntime
+
+    return version_numbers(onnxruntime.__version__)[:2] < version_numbers(version)[:2]
 
 
 def network_of_file(
@@ -62,6 +98,9 @@ def network_of_file(
         source: The file or its content; None if it is too large.
         level: The optimization level of the configuration.
         recorded: The sizes of outputs that the build kept, for when there is no session.
+
+    Raises:
+        RefusedError: ONNX Runtime refuses the file.
     """
     session = None if source is None else session_of(source, level=level)
     if session is not None:
@@ -86,7 +125,10 @@ def session_signature(path: Path) -> Signature:
         FleetError: It is not an ONNX file.
     """
     signature = onnx_signature(path)
-    session = session_of(path) if path.stat().st_size <= MOST_BYTES else None
+    try:
+        session = session_of(path) if path.stat().st_size <= MOST_BYTES else None
+    except RefusedError:  # reported by the checks
+        session = None
     shapes = {} if session is None else {entry.name: entry.shape for entry in session.get_outputs()}
     outputs = []
     for tensor in signature.outputs:

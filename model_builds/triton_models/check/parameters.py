@@ -35,6 +35,9 @@ ACCELERATOR = rule("accelerator", _SOURCE)
 ENGINE_AT_LOAD = rule(
     "engine-at-load", "triton_models.facts.tensorrt: ENGINE_AT_LOAD_S", endpoints=(MULTI_MODEL_ENDPOINT,)
 )
+PYTORCH_PARAMETER = rule(
+    "pytorch-parameter", "2026-11-28: pytorch_backend r24.03 to r26.05; ParseBoolValue of backend"
+)
 PYTORCH_OUTPUT = rule("pytorch-output", _SOURCE)
 DALI_FILE = rule("dali-file", "2026-11-28: dali_backend r24.01 to r26.06, src/dali_model.h")
 OPENVINO_KIND = rule("openvino-kind", _OPENVINO)
@@ -54,6 +57,22 @@ _ONNX_RUNTIME: Values = {
     "intra_op_thread_count": _NUMBER,
     "enable_mem_arena": _SWITCH,
     "enable_mem_pattern": _SWITCH,
+}
+
+# ParseParameters of pytorch_backend, src/libtorch.cc of r24.03 to r25.09 and src/pt/model_state.cc of r26.05,
+# with the release from which it reads a parameter; ParseBoolValue and ParseIntValue (std::stoi) of backend,
+# src/backend_common.cc. Read 2026-11-28.
+_INTEGER = (r"\s*[+-]?[0-9]", "a number in digits, such as 4")
+_LIBTORCH: Mapping[str, Values] = {
+    "23.01": dict.fromkeys(
+        [
+            *("DISABLE_OPTIMIZED_EXECUTION", "ENABLE_CACHE_CLEANING", "INFERENCE_MODE"),
+            *("ENABLE_TENSOR_FUSER", "ENABLE_WEIGHT_SHARING", "ENABLE_JIT_PROFILING", "ENABLE_JIT_EXECUTOR"),
+        ],
+        _SWITCH,
+    ),
+    "24.06": {"DISABLE_CUDNN": _SWITCH},
+    "24.05": {"INTRA_OP_THREAD_COUNT": _INTEGER, "INTER_OP_THREAD_COUNT": _INTEGER},
 }
 
 _TENSORRT_PARAMETERS = frozenset(
@@ -118,17 +137,25 @@ def _check_for_backend(report: Findings, model: Model, config: ModelConfig) -> N
             report(DALI_FILE, refusal.what, at=refusal.at, fix=refusal.fix)
     elif backend == "openvino":
         _check_openvino(report, config)
-    # A TorchScript file does not name its outputs.
-    script = backend == "pytorch" and config.runtime != "model.py" and model.text is not None
-    if script and not config.output:
-        fix = "add every output with name, data_type and dims"
-        report(PYTORCH_OUTPUT, f"{model.folder!r} lists no output", at="output", fix=fix)
+    elif backend == "pytorch" and config.runtime != "model.py" and model.text is not None:
+        _check_libtorch(report, model, config)
     since = release.bf16_since(backend) if release else None
     for _, tensor in tensors_of(config) if since else ():
         if release and type_name(tensor.data_type) == "TYPE_BF16":
             what = f"{tensor.name!r} is TYPE_BF16, for {backend} of release {release.name}"
             fix = f"use release {since} or newer, or cast it inside the network"
             report(BF16_TENSOR, what, at=tensor.name, fix=fix)
+
+
+def _check_libtorch(report: Findings, model: Model, config: ModelConfig) -> None:
+    release = model.target.release
+    for since, accepted in _LIBTORCH.items():
+        if release is None or release.name >= since:
+            check_values(report, PYTORCH_PARAMETER, config, accepted)
+    # A TorchScript file does not name its outputs.
+    if not config.output:
+        fix = "add every output with name, data_type and dims"
+        report(PYTORCH_OUTPUT, f"{model.folder!r} lists no output", at="output", fix=fix)
 
 
 def _check_graphs(report: Findings, config: ModelConfig) -> None:

@@ -63,7 +63,7 @@ def export_onnx(
     structure = "" if _graphs is None else _structure(module, inputs, outputs, dynamic)
     graph = None if _graphs is None else _graphs.get(structure)
     if graph is None:
-        graph = _traced(module, inputs, outputs, dynamic)
+        graph = _traced(module, inputs, outputs, dynamic, path)
     if _graphs is not None:
         _graphs[structure] = graph
     model = _optimized(_filled(graph, module))
@@ -98,6 +98,7 @@ def _traced(
     inputs: Mapping[str, torch.Tensor],
     outputs: Sequence[str],
     dynamic: Mapping[str, Mapping[int, str]],
+    path: Path,
 ) -> Any:
     """Return the graph of a network, not optimized, and with the names of its weights instead of them."""
     import torch
@@ -111,6 +112,7 @@ def _traced(
     parameters = list(inspect.signature(module.forward).parameters.values())
     if parameters[-1].kind is inspect.Parameter.VAR_POSITIONAL:
         shapes = (*shapes[: len(parameters) - 1], shapes[len(parameters) - 1 :])
+    _forget_recurrent()
     with quiet(), torch.no_grad():
         program = torch.onnx.export(
             module,
@@ -127,10 +129,47 @@ def _traced(
         msg = "the exporter returned no program"
         raise AssertionError(msg)
     graph, weights = program.model_proto, _weights(module)
+    _refuse_fixed(graph.graph, inputs, dynamic, path)
     for each in graph.graph.initializer:
         if each.name in weights:
             each.ClearField("raw_data")
     return graph
+
+
+def _forget_recurrent() -> None:
+    """Forget how PyTorch ran recurrent operators before, so that each export is as the first of a process.
+
+    What one export leaves in this cache makes the next unroll the time steps of an LSTM or GRU, and the
+    exporter then fixes their number in silence (PyTorch 2.13, tried 2026-11-28).
+    """
+    import torch
+
+    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+        operator = getattr(torch.ops.aten, name)
+        for overload in operator.overloads():
+            getattr(getattr(operator, overload), "_dispatch_cache", {}).clear()
+
+
+def _refuse_fixed(
+    graph: Any, inputs: Mapping[str, torch.Tensor], dynamic: Mapping[str, Mapping[int, str]], path: Path
+) -> None:
+    """Refuse a graph in which the exporter fixed a size that is declared as variable.
+
+    It does so, without a word, for a forward() that unrolls the size, such as the time steps of nn.RNN.
+    """
+    for value in graph.input:
+        sizes = value.type.tensor_type.shape.dim
+        for axis, name in dynamic.get(value.name, {}).items() if value.name in inputs else ():
+            if sizes[axis].HasField("dim_value"):
+                size = sizes[axis].dim_value
+                raise FleetError.of(
+                    what=f"the exporter fixed {name!r} of the input {value.name!r} at {size}",
+                    where=_file(path),
+                    why="the network has an operator per step, as nn.RNN has, or needs the size otherwise",
+                    fix="serve it as TorchScript, which keeps the size: "
+                    'backend=LibTorch(export="script", cudnn=False); or declare the size as a number',
+                    rule="network-size-fixed",
+                )
 
 
 def _filled(graph: Any, module: torch.nn.Module) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 from .refusal import Config, Refusal, served_dims  # noqa: TID252  also found outside this repository
 
-TENSOR, STRINGS = "Tensor", "List[str]"
+TENSOR, STRINGS, TENSORS = "Tensor", "List[str]", "Dict[str, Tensor]"
 
 TYPES = frozenset(
     f"TYPE_{name}"
@@ -216,6 +216,13 @@ def _refused_names(config: Config, script: Script) -> Iterator[Refusal]:
 
 def _failing_inputs(config: Config, script: Script) -> Iterator[Refusal]:
     if script.takes_dictionary:
+        [(argument, kind)] = script.arguments.items()
+        if kind != TENSORS:
+            # Execute builds a Dict(str, Tensor) for every network whose only argument is a dictionary.
+            message = f"PyTorch execute failure: forward() Expected a value of type '{kind}' for argument "
+            message += f"'{argument}' but instead found type '{TENSORS}'."
+            what, fix = f"forward()'s {argument!r} is {kind}", f"export a forward() that takes a {TENSORS}"
+            yield Refusal(message=message, what=what, at="input", fix=fix)
         for tensor in config["input"]:
             if tensor["data_type"] == "TYPE_STRING":
                 message = "PyTorch execute failure: Expected Tensor but got GenericList"
