@@ -243,6 +243,7 @@ def _comparison(
     from triton_models.builds.export.accepted import accepted_by, nodes_of
     from triton_models.builds.export.compared import Comparison, run_file, session
     from triton_models.builds.export.drawn import FEW, Drawn, fitting_examples
+    from triton_models.builds.export.half import is_half, is_quantized
 
     network = onnx.load(str(path), load_external_data=not any(side_files(path)))
     inputs = onnx_signature(path).inputs
@@ -257,8 +258,9 @@ def _comparison(
     )
     why_not = _without_array(inputs)
     if source is None and not why_not:
-        try:
-            source = run_file(session(str(path)))
+        as_it_is = is_half(network) or is_quantized(network)
+        try:  # with the optimizations that a user's own session has
+            source = run_file(session(str(path), optimized=not as_it_is))
         except Exception as error:  # noqa: BLE001  whatever ONNX Runtime raises
             said = str(error).partition("\n")[0].replace(str(path), path.name)
             why_not = f"ONNX Runtime cannot load it here: {_CODES.sub('', said)}"

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import operator
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -262,8 +263,7 @@ class Comparison:
         drawing = self.drawing
         if self.why_not:
             return self
-        for request in drawing.examples:
-            self.examples.append((request, self._answer_example(request)))
+        self.examples = list(self._answered_examples())
         said = ""
         for choice in drawing.choices():
             self.drawing, said = choice, ""
@@ -277,16 +277,22 @@ class Comparison:
             raise self._refused(said)
         return self
 
-    def _answer_example(self, request: Tensors) -> Answers:
-        try:
-            return self.source(request)
-        except Exception as error:
-            name = self.drawing.model.name
-            raise DRAWN_INPUTS.error(
-                what=f"{name!r} refuses the example {_shown(request)}: {_first_line(error)}",
-                where=f"examples() of {name!r}",
-                fix="write an example that the network answers, with values that it knows",
-            ) from error
+    def _answered_examples(self) -> Iterator[tuple[Tensors, Answers]]:
+        """Yield the examples with the source's answers; one that a tool made up may be refused."""
+        name, written = self.drawing.model.name, list(map(id, self.drawing.written))
+        for request in self.drawing.examples:
+            try:
+                yield request, self.source(request)
+            except Exception as error:
+                if id(request) in written:
+                    raise DRAWN_INPUTS.error(
+                        what=f"{name!r} refuses the example {_shown(request)}: {_first_line(error)}",
+                        where=f"examples() of {name!r}",
+                        fix="write an example that the network answers, with values that it knows",
+                    ) from error
+                sys.stderr.write(
+                    f"note: {name} refuses an example that a tool made up: {_first_line(error)}\n"
+                )
 
     def _draw(self) -> None:
         self.drawn, self.rows, self.not_batching, self.not_finite = [], 0, "", 0
@@ -459,11 +465,12 @@ class Comparison:
         names = [each for each in whole if each not in self.drawing.ranges] or [
             each.name for each in self.drawing.inputs
         ]
+        sizes = "write an example, whose sizes the build then draws; or " * self.drawing.has_open_sizes
         return DRAWN_INPUTS.error(
             what=f"{self.drawing.model.name!r} refuses inputs that the build drew: {said}",
             where=f"the inputs of {self.drawing.model.name!r}",
             why="the build compares a network with its source on inputs of every size",
-            fix=f'say which values come, such as inputs_between={{"{names[0]}": Between(0, 9, why="...")}}',
+            fix=f'{sizes}say which values come, such as inputs_between={{"{names[0]}": Between(0, 9, why="...")}}',
         )
 
 

@@ -33,7 +33,7 @@ _MOST_BYTES = 64 << 20  # of one request
 _MOST_OPERATIONS = 1e11  # of one request
 _MOST_TOKENS = 8192  # whose attention scores still fit
 _LARGEST = -2  # instead of a place among the sizes to try
-_OPEN_SIZES = (4, 7, 3, 1, 16, 64, 224)
+_OPEN_SIZES = (4, 7, 3, 1, 16, 64, 224, 576, 16000)
 _LARGE = {"thousands": 1e3, "millions": 1e6, "billions": 1e9}
 _HALF = 0.5
 _EVERY_THIRD, _MISSING = 3, 0.3
@@ -301,16 +301,21 @@ class Drawn:
             for sizes in self.possible_sizes():
                 yield replace(self, sizes=sizes, of_examples=True)
 
-    def possible_sizes(self) -> Iterator[Sequence[int]]:
-        """Yield sizes of dimensions that nothing declares, until the network accepts one."""
+    @property
+    def has_open_sizes(self) -> bool:
+        """True if an input has a dimension, other than the batch, whose sizes nothing declares."""
         declared = _declared_sizes(self.model)
-        if all(
-            isinstance(size, int)
-            or (tensor.name, axis) in declared
-            or (not axis and self.model.max_batch_size)
+        return any(
+            not isinstance(size, int)
+            and (tensor.name, axis) not in declared
+            and not (axis == 0 and self.model.max_batch_size)
             for tensor in self.inputs
             for axis, size in enumerate(tensor.dims or ())
-        ):
+        )
+
+    def possible_sizes(self) -> Iterator[Sequence[int]]:
+        """Yield sizes of dimensions that nothing declares, until the network accepts one."""
+        if not self.has_open_sizes:
             yield ()
             return
         yield _OPEN_SIZES[:3]
@@ -451,8 +456,23 @@ def plain_requests(
 
 
 def fitting_examples(examples: Sequence[Example], inputs: Sequence[NetworkTensor]) -> list[Example]:
-    """Return the examples that have every input of a network; a step among others may have none."""
-    return [each for each in examples if all(tensor.name in each.inputs for tensor in inputs)]
+    """Return the examples that have every input of a network, in the shapes that it takes.
+
+    A step among others may have none. Requests have a last size of 1 that Triton's reshape removes.
+    """
+    fitting = (example for example in examples if all(tensor.name in example.inputs for tensor in inputs))
+    ranks = {tensor.name: len(tensor.dims) for tensor in inputs if tensor.dims is not None}
+    return [replace(example, inputs=_reshaped(example, ranks)) for example in fitting]
+
+
+def _reshaped(example: Example, ranks: Mapping[str, int]) -> Tensors:
+    steps = 1 if example.sequence else 0
+    return {
+        name: value[..., 0]
+        if value.ndim - steps == ranks.get(name, value.ndim) + 1 and value.shape[-1] == 1
+        else value
+        for name, value in example.inputs.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
