@@ -120,7 +120,7 @@ def _padded(texts: Tensors, tables: Mapping[str, int]) -> Iterator[Tensors]:
         drawn = random.integers(1, table, value.shape) if table > 1 else np.where(value == 0, 1, value)
         full[name] = (drawn if table != 1 else 0 * value).astype(value.dtype)
     for name in whole_numbers(texts):
-        hidden = np.zeros(full[name].shape, bool)
+        hidden: Any = np.zeros(full[name].shape, bool)
         hidden[0, hidden.shape[1] // 2 :] = True
         hidden[1:, ::3] = True
         yield {**full, name: np.where(hidden, 0, full[name]).astype(full[name].dtype)}
