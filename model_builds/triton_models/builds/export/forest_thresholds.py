@@ -158,7 +158,7 @@ def _nearest(values: NDArray[Any]) -> NDArray[Any]:
     import numpy as np
 
     with np.errstate(over="ignore"):
-        return values.astype(np.float32).astype(np.float64)
+        return np.asarray(values.astype(np.float32), np.float64)
 
 
 def _before(values: NDArray[Any]) -> NDArray[Any]:
@@ -166,7 +166,7 @@ def _before(values: NDArray[Any]) -> NDArray[Any]:
     import numpy as np
 
     with np.errstate(over="ignore"):
-        return np.nextafter(values.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
+        return np.asarray(np.nextafter(values.astype(np.float32), np.float32(-np.inf)), np.float64)
 
 
 def _down(values: NDArray[Any]) -> NDArray[Any]:
