@@ -254,7 +254,7 @@ def plans(tmp_path: Path) -> list[Artifact]:
     found = []
     for number in range(2):
         root = write_plain(tmp_path / str(number) / "minilm", name="minilm")
-        write(root / "minilm" / "1" / "model.onnx", b"of a T4, %d" % number)
+        write(root / "minilm" / "1" / "model.onnx", b"weights of a T4, %d" % number)
         write(root / "build.json", json.dumps({**PLAN, "gpu": "T4"}).encode())
         found.append(pack(root, output=tmp_path))
     return found
