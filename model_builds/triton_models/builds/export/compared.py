@@ -470,7 +470,8 @@ class Comparison:
             what=f"{self.drawing.model.name!r} refuses inputs that the build drew: {said}",
             where=f"the inputs of {self.drawing.model.name!r}",
             why="the build compares a network with its source on inputs of every size",
-            fix=f'{sizes}say which values come, such as inputs_between={{"{names[0]}": Between(0, 9, why="...")}}',
+            fix=f"{sizes}say which values come, such as "
+            f'inputs_between={{"{names[0]}": Between(0, 9, why="...")}}',
         )
 
 

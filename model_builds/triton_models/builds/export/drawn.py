@@ -162,7 +162,8 @@ class Drawn:
         for tensor in self.inputs:
             if self.is_mask(tensor) and (value := request[tensor.name]).size:
                 rows = len(value) if self.model.max_batch_size else 1
-                found[tensor.name] = (value.reshape(rows, -1, value.shape[-1]) == 0).all(-1).any(-1)
+                length = value.shape[-1] if value.ndim > 1 or rows == 1 else 1
+                found[tensor.name] = (value.reshape(rows, -1, length or 1) == 0).all(-1).any(-1)
         return {name: rows for name, rows in found.items() if rows.any()}
 
     def request(
@@ -444,7 +445,7 @@ class _Row:
             )
         size = (10, *_LARGE.values(), 1e4)[kind]
         low = -size if kind > len(_LARGE) or (self.accepted.features and place % 2) else 0
-        return np.round(self.random.uniform(low, 0 if kind > len(_LARGE) else size, self.shape))
+        return np.asarray(np.round(self.random.uniform(low, 0 if kind > len(_LARGE) else size, self.shape)))
 
 
 def plain_requests(
