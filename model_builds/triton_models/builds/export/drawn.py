@@ -288,8 +288,9 @@ class Drawn:
         shown = [request[tensor.name] for request in self.examples]
         if self.of_examples and all(len(shape) == texts.ndim for texts in shown):
             rows = np.concatenate([np.resize(texts, (len(texts), *shape[1:])) for texts in shown])
-            places = np.indices(shape)
-            return rows[(random.integers(0, len(rows), shape), *places[1:])]
+            _, *columns = np.indices(shape)
+            places = (random.integers(0, len(rows), shape), *columns)
+            return rows[places]
         accepted = self.accepted.get(tensor.name, Accepted())
         words = np.array([word.encode() for word in accepted.words or _WORDS], object)
         return random.choice(words, shape)
