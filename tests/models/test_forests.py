@@ -444,7 +444,7 @@ def stopped_early(**given: Any) -> Any:
 
 
 def without_interface(trained: Any, folder: Path) -> Any:
-    """Return the Booster of a classifier, whose file does not tell who called it."""
+    """Return the Booster of a classifier, whose file does not say who called it."""
     trained.get_booster().save_model(folder / "booster.ubj")
     return xgboost.Booster(model_file=folder / "booster.ubj")
 
@@ -795,7 +795,7 @@ def test_a_forest_whose_values_fp32_cannot_tell_apart_is_refused_and_its_fix_acc
         build_forest(tmp_path, fit(rows, target))
     (problem,) = error.value.problems
     assert problem.rule == "forest-answers"
-    assert "feature 1 of 'net' has values that FP32 cannot tell" in problem.what
+    assert "feature 1 of 'net' has values that FP32 cannot separate" in problem.what
     assert "subtract an offset from feature 1" in problem.fix
     build_forest(tmp_path, fit(rows - [0, low], target), name="shifted")
 

@@ -208,10 +208,10 @@ def test_a_model_without_a_reference_is_not_called_equal_and_the_endpoint_is_not
 def test_a_model_that_got_no_request_fails_with_the_reason_also_next_to_right_ones() -> None:
     problem = Problem(what="reviews has no examples", where="its build.py", fix="give --requests")
     unasked = Prediction(model="reviews", artifact="", example="none", no_request=(problem,))
-    alone, beside = result(BUILT, predictions=(unasked,)), result(BUILT, predictions=(RIGHT, unasked))
+    alone, both = result(BUILT, predictions=(unasked,)), result(BUILT, predictions=(RIGHT, unasked))
 
-    assert (alone.exit_code, beside.exit_code) == (1, 1)
+    assert (alone.exit_code, both.exit_code) == (1, 1)
     end = shown(alone).partition("FAILED: 1 of 1 models built, 1 without a request, in 83 s.\n\n")[2]
     assert end.startswith("reviews: no request\n  reviews has no examples\n")
     assert end.endswith("    fix:      give --requests\n\nThen rehearse again: fleet rehearse reviews")
-    assert "1 of 1 predictions match their reference, 1 without a request, in" in shown(beside)
+    assert "1 of 1 predictions match their reference, 1 without a request, in" in shown(both)

@@ -29,7 +29,7 @@ class Directory:
         loads: Whether the real server of release 25.09 loads it, and then answers requests.
         source: What decides that.
         files: The files of the version folder.
-        beside: The files next to config.pbtxt.
+        neighbors: The files next to config.pbtxt.
         completes: The backend fills in what is missing, which no stand-in does.
     """
 
@@ -38,7 +38,7 @@ class Directory:
     source: str
     config: str
     files: Mapping[str, Content]
-    beside: Mapping[str, Content] = field(default_factory=dict)
+    neighbors: Mapping[str, Content] = field(default_factory=dict)
     completes: bool = False
 
     def write(self, folder: Path) -> Path:
@@ -46,7 +46,7 @@ class Directory:
         model = folder / "model"
         (model / "1").mkdir(parents=True)
         (model / "config.pbtxt").write_bytes(self.config.encode())
-        for place, files in ((model / "1", self.files), (model, self.beside)):
+        for place, files in ((model / "1", self.files), (model, self.neighbors)):
             for name, content in files.items():
                 path = place / name
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,8 +106,8 @@ def _of_onnx(row: Mapping[str, Any], graphs: Mapping[str, str]) -> Directory:
 def _with_side_files(graphs: Mapping[str, str]) -> Iterator[Directory]:
     """Yield networks with weights in another file; ONNX Runtime 1.23.2, of the release, loaded them."""
     for name, location, offset, size, loads in (
-        ("weights beside the file", "weights.bin", 0, 16, True),
-        ("no weights beside the file", "weights.bin", 0, 0, False),
+        ("weights neighbors the file", "weights.bin", 0, 16, True),
+        ("no weights neighbors the file", "weights.bin", 0, 0, False),
         ("weights that are cut off", "weights.bin", 0, 8, False),
         ("weights that begin too late", "weights.bin", 8, 16, False),
         ("weights in the folder above", "../weights.bin", 0, 16, True),
@@ -241,7 +241,7 @@ def _python(
     loads: bool,
     tensor: str = "FP32 [ -1 ]",
     more: str = "",
-    beside: Mapping[str, Content] | None = None,
+    neighbors: Mapping[str, Content] | None = None,
 ) -> Directory:
     return Directory(
         name=name,
@@ -249,21 +249,23 @@ def _python(
         source="the bundled server, tried",
         config=_config('backend: "python"', 0, [f"X {tensor}"], [f"Y {tensor}"], more),
         files={"model.py": _PYTHON},
-        beside=beside or {},
+        neighbors=neighbors or {},
     )
 
 
 def _warmed(name: str, content: bytes, *, loads: bool, data_type: str = "STRING", size: int = 1) -> Directory:
     data = f'data_type: TYPE_{data_type} dims: [ {size} ] input_data_file: "x"'
     sample = f'model_warmup {{ name: "w" batch_size: 1 inputs {{ key: "X" value {{ {data} }} }} }}'
-    return _python(name, loads=loads, tensor=f"{data_type} [ -1 ]", more=sample, beside={"warmup/x": content})
+    return _python(
+        name, loads=loads, tensor=f"{data_type} [ -1 ]", more=sample, neighbors={"warmup/x": content}
+    )
 
 
 def _of_python() -> Iterator[Directory]:
     yield _python("a Python model", loads=True)
     environment = _parameters(EXECUTION_ENV_PATH="env.tar.gz")
     yield _python(
-        "an environment by its name alone", loads=False, more=environment, beside={"env.tar.gz": b""}
+        "an environment by its name alone", loads=False, more=environment, neighbors={"env.tar.gz": b""}
     )
     for value, loads in (("no", True), ("yes", True), ("True", False)):
         tensors = _parameters(FORCE_CPU_ONLY_INPUT_TENSORS=value)

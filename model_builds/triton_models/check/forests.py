@@ -43,7 +43,7 @@ _SOURCE = "2026-11-28: fil_backend r24.03 to r26.06 and rapids-triton; Treelite 
 FIL_PARAMETER = rule("fil-parameter", _SOURCE)
 FIL_TENSOR = rule("fil-tensor", _SOURCE)
 FIL_XGBOOST = rule("fil-xgboost", _SOURCE)
-FIL_LIGHTGBM = rule("fil-lightgbm", "2026-11-28: Treelite 4.7.0 beside LightGBM 4.7.0, tried")
+FIL_LIGHTGBM = rule("fil-lightgbm", "2026-11-28: Treelite 4.7.0 and LightGBM 4.7.0, tried")
 FIL_CHECKPOINT = rule("fil-checkpoint", _SOURCE)
 FIL_GPU = rule(
     "fil-gpu", "2026-11-24: the importers of cuML 24.02 to 26.04 and nvForest 26.06, as fil_backend pins them"

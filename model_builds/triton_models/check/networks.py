@@ -193,10 +193,10 @@ def _check_network(report: Findings, model: Model, config: ModelConfig, path: st
     name = config.name or model.folder
     found = onnxruntime.refusals(document, network, model=name, completes=model.completes)
     # Reported by "tensors-missing", "tensor-type" and "tensor-dims".
-    told = {f"{side} {each.name!r}" for side, each in _incomplete(config, completes=model.completes)}
+    reported = {f"{side} {each.name!r}" for side, each in _incomplete(config, completes=model.completes)}
     if not (config.input or model.target.auto_complete or model.target.endpoint is None):
-        told.add("input")
-    found = [refusal for refusal in found if refusal.at not in told]
+        reported.add("input")
+    found = [refusal for refusal in found if refusal.at not in reported]
     for refusal in found:
         why = f"the backend says: {refusal.message}"
         report(ONNX_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)

@@ -1,6 +1,6 @@
 """Inputs that the build draws, to compare a finished network with its source.
 
-Nobody picked them to be easy: zeros, negative and large values, whole numbers, missing values where the graph
+No one picked them to be easy: zeros, negative and large values, whole numbers, missing values where the graph
 knows them, several sizes and batches. They are seeded, and how many there are depends on what the network
 costs to run, never on the clock: equal sources give equal records.
 """

@@ -100,7 +100,7 @@ class Source:
         """The object of its framework, which answers as the user's own.
 
         Raises:
-            FleetError: It is not a forest, its framework is not installed, or it has to be told which
+            FleetError: It is not a forest, its framework is not installed, or it needs to know which
                 iterations answer.
         """
         if self.estimator is not None:

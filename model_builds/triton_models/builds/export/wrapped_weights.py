@@ -17,8 +17,9 @@ def entry_of(checkpoint: Mapping[object, object], tensor: type) -> tuple[str, st
         entry = checkpoint.get(name)
         if isinstance(entry, Mapping) and entry and all(isinstance(each, tensor) for each in entry.values()):
             others = ", ".join(repr(key) for key in checkpoint if key != name)
-            what = f"a training checkpoint: the weights are its entry {name!r}" + f", beside {others}" * bool(
-                others
+            what = (
+                f"a training checkpoint: the weights are its entry {name!r}"
+                + f", next to {others}" * bool(others)
             )
             return what, f'save this entry alone: {_LOAD}; torch.save(state["{name}"], PATH)'
     return None
