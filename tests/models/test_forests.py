@@ -795,7 +795,7 @@ def test_a_forest_whose_values_fp32_cannot_tell_apart_is_refused_and_its_fix_acc
         build_forest(tmp_path, fit(rows, target))
     (problem,) = error.value.problems
     assert problem.rule == "forest-answers"
-    assert "feature 1 of 'net' has values that FP32 cannot separate" in problem.what
+    assert "feature 1 of 'net' has values that FP32 does not separate" in problem.what
     assert "subtract an offset from feature 1" in problem.fix
     build_forest(tmp_path, fit(rows - [0, low], target), name="shifted")
 

@@ -349,7 +349,7 @@ def _check_precision(name: str, source: Source, rows: NDArray[Any]) -> None:
             value = float(rows[wrong[0], feature])
             threshold = float(known.exact[np.abs(known.exact - value).argmin()])
             raise FleetError.of(
-                what=f"feature {feature} of {name!r} has values that FP32 cannot separate from its thresholds, "
+                what=f"feature {feature} of {name!r} has values that FP32 does not separate from thresholds, "
                 f"such as the value {value!r} from the threshold {threshold!r}: it has {len(known.exact)} "
                 f"between {float(known.exact[0])!r} and {float(known.exact[-1])!r}",
                 where=f"the forest of {name!r}",
