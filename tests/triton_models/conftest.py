@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,8 +13,6 @@ from tests.triton_models.faulty_s3 import FaultyS3
 from tests.triton_models.publishing_aws import ENVIRONMENT, artifact, client, new_repository, small_aws
 from tests.triton_models.scripted_server import World
 from triton_models.artifact.pack.pack import Artifact
-from triton_models.check import networks
-from triton_models.check.subject import Findings, Model
 
 
 @pytest.fixture(scope="module")
@@ -71,22 +69,3 @@ def world(
         for name, value in world.exports().items():
             monkeypatch.setenv(name, value)
         yield world
-
-
-PLACEHOLDER = b"weights"
-"""What a network file says in the tests that are about something else."""
-
-
-@pytest.fixture(autouse=True)
-def _placeholders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not judge placeholders of network files, which are no networks."""
-    for name in ("_check_onnx", "_check_script"):
-        check: Callable[..., None] = getattr(networks, name)
-
-        def unless_placeholder(
-            report: Findings, model: Model, *rest: Any, check: Callable[..., None] = check
-        ) -> None:
-            if PLACEHOLDER not in (model.layout.beginning(rest[-1], 64) or b""):
-                check(report, model, *rest)
-
-        monkeypatch.setattr(networks, name, unless_placeholder)
