@@ -301,7 +301,7 @@ def large(resnet50: Artifact, tmp_path: Path) -> Artifact:
     """An artifact of a bit more than two of the smallest parts that S3 takes."""
     root = write_plain(tmp_path / "large" / "resnet50")
     noise = random.Random(1).randbytes(11 << 20)  # noqa: S311 -- repeatable, and does not compress
-    write(root / "resnet50" / "1" / "model.onnx", noise)
+    write(root / "resnet50" / "1" / "model.onnx", b"weights" + noise)
     return pack(root, output=tmp_path / "out")
 
 
