@@ -30,6 +30,7 @@ import os
 from typing import TYPE_CHECKING
 
 from triton_models.spec import (
+    Between,
     DynamicBatching,
     Example,
     ModelDefinition,
@@ -119,6 +120,7 @@ BUILD = ModelDefinition(
                 Tensor("token_ids", "INT32", [TOKENS]),  # 32 bits, as TensorRT uses
                 Tensor("attn_mask", "INT32", [TOKENS]),
             ],
+            inputs_between={"attn_mask": Between(0, 1, why="each text has a first token", never_empty=True)},
             outputs=["output", "pooled_output"],
             backend=TensorRt(precision="fp16"),
             max_batch_size=128,

@@ -20,6 +20,7 @@ import os
 from typing import TYPE_CHECKING
 
 from triton_models.spec import (
+    Between,
     DynamicBatching,
     Example,
     ModelDefinition,
@@ -108,6 +109,9 @@ BUILD = ModelDefinition(
             name="roberta_onnx",
             network=network,
             inputs=[Tensor("input_ids", "INT64", [TOKENS]), Tensor("attention_mask", "INT64", [TOKENS])],
+            inputs_between={
+                "attention_mask": Between(0, 1, why="each text has a first token", never_empty=True)
+            },
             outputs=["last_hidden_state", "1550"],
             # Every request has the same shape, so memory can be planned.
             backend=OnnxRuntime(memory_pattern=True),
