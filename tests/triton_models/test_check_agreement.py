@@ -54,12 +54,15 @@ BACKENDS_OWN = {
     "bf16-tensor",
     "graph-spec",
     "model-file-missing",
+    "onnx-file",
     "onnxruntime-parameter",
     "openvino-batches",
     "openvino-kind",
     "openvino-type",
     "plan-type",
     "pytorch-output",
+    "pytorch-parameter",
+    "torchscript-file",
 }
 FILES = {
     "model.onnx": "onnxruntime",
