@@ -180,7 +180,8 @@ def compile_at_load(root: Path) -> None:
 
     edited("minilm_encoder", on_onnx_runtime)(root)
     version = root / "minilm_encoder" / "1"
-    (version / "model.plan").rename(version / "model.onnx")
+    (version / "model.plan").unlink()
+    (version / "model.onnx").write_bytes(b"weights")
 
 
 TRAPS_SET: list[tuple[str, Callable[[Path], Caught]]] = [
