@@ -6,7 +6,6 @@ negative and large values, missing ones where the framework takes them, and know
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import math
 import sys
@@ -19,6 +18,7 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.export.forest_reference import INPUT, MIDDLE, Shape, class_numbers, source_scores
 from triton_models.builds.export.forest_source import UNREADABLE, Source
 from triton_models.builds.export.forest_thresholds import CATEGORICAL, Thresholds, restored_rows
+from triton_models.check.backend_rules.fil_scores import scores_in_fp32
 from triton_models.declare.declaration import Example
 from triton_models.declare.models import Forest
 from triton_models.declare.requires import missing
@@ -251,36 +251,15 @@ def _served(model: treelite.Model, rows: NDArray[Any], shape: Shape) -> NDArray[
     With probabilities, the backend chooses the last function itself (src/tl_model.h).
     """
     import numpy as np
+    from treelite.gtil import gtil
 
     header, head = model.get_header_accessor(), shape.head
     if shape.classifies and head.classes > 1:
         header.set_field("postprocessor", "identity_multiclass" if head.leaf_width > 1 else "softmax")
     ends = np.minimum(np.cumsum([0, *_BATCHES, len(rows)]), len(rows))
     batches = [rows[start:end] for start, end in itertools.pairwise(ends) if end > start]
-    scores = np.concatenate([_predict(model, batch, head.classes) for batch in batches])
+    scores = np.concatenate([scores_in_fp32(gtil, model, batch, classes=head.classes) for batch in batches])
     return np.hstack([1 - scores, scores]) if scores.shape[1] == 1 < shape.scores else scores
-
-
-def _predict(model: treelite.Model, rows: NDArray[Any], classes: int) -> NDArray[Any]:
-    """Call Treelite with FP32 rows and scores, as the backend does; its predict() would convert the rows."""
-    import numpy as np
-    from treelite.core import _LIB, _check_call
-    from treelite.gtil.gtil import GTILConfig
-
-    config = GTILConfig(predict_type="default", nthread=1)
-    rows, scores = np.ascontiguousarray(rows), np.zeros((len(rows), classes), np.float32)
-    of_floats = ctypes.POINTER(ctypes.c_float)
-    _check_call(
-        _LIB.TreeliteGTILPredict(
-            model.handle,
-            rows.ctypes.data_as(of_floats),
-            b"float32",
-            ctypes.c_uint64(len(rows)),
-            scores.ctypes.data_as(of_floats),
-            config.handle,
-        )
-    )
-    return scores
 
 
 def _allowed(model: treelite.Model, expected: NDArray[Any]) -> float:

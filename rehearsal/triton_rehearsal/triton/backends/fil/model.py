@@ -13,7 +13,6 @@ version is not that of the release: `fleet check` knows which files the release'
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from backend_rules import fil  # type: ignore[import-not-found]
+from backend_rules.fil_scores import scores_in_fp32  # type: ignore[import-not-found]
 from forest_head import ForestHead, format_of, gpu_refuses  # type: ignore[import-not-found]
 from gpu import gpu_of  # type: ignore[import-not-found]
 from stand_in import BatchedModel, build_package, refuse  # type: ignore[import-not-found]
@@ -127,22 +127,9 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         return [known[name] for name in wanted]
 
     def _scores(self, rows: Array) -> Array:
-        """Return the scores of rows in FP32, which Python's predict() would convert to the forest's type."""
+        """Return the scores of rows, as the backend computes them."""
         classes = ForestHead.of(self.forest.get_header_accessor().get_field).classes
-        scores = np.zeros((len(rows), classes), np.float32)
-        of_floats = ctypes.POINTER(ctypes.c_float)
-        config = self.gtil.GTILConfig(predict_type="default", nthread=self.threads)
-        self.gtil._check_call(
-            self.gtil._LIB.TreeliteGTILPredict(
-                self.forest.handle,
-                rows.ctypes.data_as(of_floats),
-                b"float32",
-                ctypes.c_uint64(len(rows)),
-                scores.ctypes.data_as(of_floats),
-                config.handle,
-            )
-        )
-        return scores
+        return scores_in_fp32(self.gtil, self.forest, rows, classes=classes, threads=self.threads)
 
     def finalize(self) -> None:
         self.forest = None
