@@ -129,7 +129,8 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
     def _scores(self, rows: Array) -> Array:
         """Return the scores of rows, as the backend computes them."""
         classes = ForestHead.of(self.forest.get_header_accessor().get_field).classes
-        return scores_in_fp32(self.gtil, self.forest, rows, classes=classes, threads=self.threads)
+        scores: Array = scores_in_fp32(self.gtil, self.forest, rows, classes=classes, threads=self.threads)
+        return scores
 
     def finalize(self) -> None:
         self.forest = None
