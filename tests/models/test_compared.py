@@ -140,6 +140,23 @@ def test_rankings_differ_only_where_their_scores_do(scores, places, others, ties
     assert compared._only_ties(exact["places"], other["places"], exact, other) == ties
 
 
+def test_an_example_has_the_shape_of_a_request_although_the_network_takes_one_size_fewer(built):
+    graph = (
+        "g (float[rows, 2] X, float[rows] N) => (float[rows, 2] Y) <int64[1] axis = {1}>"
+        " { n = Unsqueeze(N, axis) Y = Mul(X, n) }"
+    )
+    inputs = '{"X": np.ones((1, 2), np.float32), "N": np.ones((1, 1), np.float32)}'
+    assert record(built(graph, examples=f'lambda: [Example(name="one", inputs={inputs})]')).examples == 1
+
+
+def test_an_example_that_the_network_refuses_fails_the_build_unless_a_tool_made_it_up(built, capsys):
+    graph = "g (int64[rows, 1] X) => (float[rows, 1, 1] Y) <float[3, 1] w = {1, 2, 3}> { Y = Gather(w, X) }"
+    example = 'lambda: [Example(name="one", inputs={"X": np.array([[5]])})]'
+    assert "refuses the example X=[5]" in refused(built, graph, examples=example).what
+    assert record(built(graph, examples=example.replace("inputs=", "generated=True, inputs="))).examples == 0
+    assert "note: net refuses an example that a tool made up" in capsys.readouterr().err
+
+
 UNKNOWN_TABLE = (
     "g (int64[rows, 1] X, float[rows, 2] W) => (float[rows, 1] Y) <int64 seven = {7}>"
     " { i = Add(X, seven) Y = GatherElements<axis: int = 1>(W, i) }"

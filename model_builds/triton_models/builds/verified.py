@@ -101,7 +101,7 @@ def _drawing_of(
 ) -> Drawn:
     """Return what draws inputs for a network of PyTorch, by its declaration and by one run."""
     from triton_models.builds.export.accepted import accepted_by_module
-    from triton_models.builds.export.drawn import Drawn, fitting_examples
+    from triton_models.builds.export.drawn import Drawn, example_requests
     from triton_models.builds.export.onnx import example_tensors
 
     batches = model.max_batch_size > 0
@@ -113,13 +113,13 @@ def _drawing_of(
     tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
     accepted, operations = accepted_by_module(network, tensors)
     weights = 2.0 * sum(weight.numel() for weight in network.parameters())
-    fitting = fitting_examples(build.examples(), inputs)
+    requests, written = example_requests(build.examples(), inputs)
     return Drawn(
         model=model,
         inputs=inputs,
         accepted=accepted,
-        examples=[example.first for example in fitting],
-        written=[example.first for example in fitting if not example.generated],
+        examples=requests,
+        written=written,
         operations=max(operations / (2 if batches else 1), weights),
     )
 
@@ -242,18 +242,18 @@ def _comparison(
 
     from triton_models.builds.export.accepted import accepted_by, nodes_of
     from triton_models.builds.export.compared import Comparison, run_file, session
-    from triton_models.builds.export.drawn import FEW, Drawn, fitting_examples
+    from triton_models.builds.export.drawn import FEW, Drawn, example_requests
     from triton_models.builds.export.half import is_half, is_quantized
 
     network = onnx.load(str(path), load_external_data=not any(side_files(path)))
     inputs = onnx_signature(path).inputs
-    fitting = fitting_examples(examples, inputs)
+    requests, written = example_requests(examples, inputs)
     drawing = Drawn(
         model=model,
         inputs=inputs,
         accepted=accepted_by(network),
-        examples=[each.first for each in fitting],
-        written=[each.first for each in fitting if not each.generated],
+        examples=requests,
+        written=written,
         operations=operations,
     )
     why_not = _without_array(inputs)

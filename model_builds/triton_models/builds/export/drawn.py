@@ -457,23 +457,27 @@ def plain_requests(
     return [drawn.request(number, batch=2) for number in (0, 1)]
 
 
-def fitting_examples(examples: Sequence[Example], inputs: Sequence[NetworkTensor]) -> list[Example]:
-    """Return the examples that have every input of a network, in the shapes that it takes.
+def example_requests(
+    examples: Sequence[Example], inputs: Sequence[NetworkTensor]
+) -> tuple[Sequence[Tensors], Sequence[Tensors]]:
+    """Return the first requests of examples, and those among them that the user wrote.
 
-    A step among others may have none. Requests have a last size of 1 that Triton's reshape removes.
+    Examples that lack an input are left out: a step among others may have none. Requests have the shapes that
+    the network takes: Triton's reshape removes a last size of 1.
     """
-    fitting = (example for example in examples if all(tensor.name in example.inputs for tensor in inputs))
+    fitting = [example for example in examples if all(tensor.name in example.inputs for tensor in inputs)]
     ranks = {tensor.name: len(tensor.dims) for tensor in inputs if tensor.dims is not None}
-    return [replace(example, inputs=_reshaped(example, ranks)) for example in fitting]
+    requests = [_reshaped(example.first, ranks) for example in fitting]
+    pairs = zip(requests, fitting, strict=True)
+    return requests, [request for request, example in pairs if not example.generated]
 
 
-def _reshaped(example: Example, ranks: Mapping[str, int]) -> Tensors:
-    steps = 1 if example.sequence else 0
+def _reshaped(request: Tensors, ranks: Mapping[str, int]) -> Tensors:
     return {
         name: value[..., 0]
-        if value.ndim - steps == ranks.get(name, value.ndim) + 1 and value.shape[-1] == 1
+        if value.ndim == ranks.get(name, value.ndim) + 1 and value.shape[-1] == 1
         else value
-        for name, value in example.inputs.items()
+        for name, value in request.items()
     }
 
 
