@@ -236,5 +236,5 @@ def _measured(record: Mapping[str, Any]) -> str:
 
 def _floor(counted: Mapping[str, Any], gpu: str, precision: Any) -> float:
     """Return the floor in milliseconds of a network in a record."""
-    sizes = {key: counted[key] for key in ("batch", "operations", "weights", "between", "ends")}
+    sizes = {key: counted[key] for key in ("batch", "operations", "weights", "between", "groups", "ends")}
     return NetworkCost(**sizes, uncounted={}).floor(PEAKS[gpu], precision).least_s * 1e3
