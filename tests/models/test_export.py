@@ -144,6 +144,31 @@ def test_the_network_is_exported_as_it_predicts_not_as_it_trains(path):
     assert not any("ropout" in node.op_type for node in model.graph.node)
 
 
+@pytest.mark.parametrize(
+    ("guarded", "x"),
+    [
+        (lambda x: x / (x.std(dim=1, keepdim=True) + 1e-8), [[1.0, 1.0], [0.0, 0.0]]),
+        (lambda x: x / torch.sqrt(x.var(dim=1, keepdim=True) + 1e-10), [[1.0, 1.0], [0.0, 0.0]]),
+        (lambda x: torch.log(x + 1e-9), [[0.0, 1.0], [1e-9, 0.0]]),
+        (lambda x: 1e-20 + x, [[0.0, 1e-20], [0.0, 0.0]]),
+        (lambda x: x - 1e-9, [[0.0, 1e-9], [0.0, 0.0]]),
+        (lambda x: (x.double() + 1e-30).log().float(), [[0.0, 1.0], [0.0, 0.0]]),
+        (lambda x: x / x.sum(dim=1, keepdim=True).clamp(min=1e-12), [[0.0, 0.0], [0.0, 1e-13]]),
+    ],
+    ids=["std", "variance", "log", "addition", "subtraction", "FP64", "clamp"],
+)
+def test_small_constants_stay_in_the_file(guarded, x, path):
+    class Guarded(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return guarded(x)
+
+    example = {"x": torch.ones(2, 2)}
+    export_onnx(Guarded(), path, inputs=example, outputs=["y"], dynamic={"x": {0: "batch"}})
+
+    [y] = onnxruntime.InferenceSession(path).run(None, {"x": torch.tensor(x).numpy()})
+    torch.testing.assert_close(torch.from_numpy(y), guarded(torch.tensor(x)), atol=0, rtol=1e-5)
+
+
 class Recurrent(torch.nn.Module):
     def __init__(self, *layers: torch.nn.RNNBase) -> None:
         super().__init__()

@@ -18,6 +18,7 @@ from typing import Any
 
 from triton_models.builds.export.attention import bound_input, equal, requests_of, whole_numbers
 from triton_models.builds.export.onnx import LARGEST_BYTES, serialise
+from triton_models.builds.export.optimized import hide_small_constants, optimized, show_small_constants
 from triton_models.declare.models import PyTorchNetwork
 from triton_models.facts.releases import Release
 
@@ -57,7 +58,9 @@ def _fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
     network = onnx.load(str(path))
     if not any(node.op_type == "Softmax" for node in network.graph.node):
         return 0
-    rewritten, count = optimize_for_ort(onnx_ir.from_proto(network))
+    shown = onnx.ModelProto.FromString(network.SerializeToString())
+    small = hide_small_constants(shown.graph)
+    rewritten, count = optimize_for_ort(onnx_ir.from_proto(shown))
     fused = onnx_ir.to_proto(rewritten)
     own = {node.op_type for node in fused.graph.node if node.domain == _DOMAIN}
     attentions = [node for node in fused.graph.node if node.op_type == "Attention"]
@@ -65,6 +68,7 @@ def _fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
         return 0
     requests = requests_of(network, path, model)
     for candidate in _candidates(rewritten, whole_numbers(requests[0]), release):
+        show_small_constants(candidate, small)
         finished = _finished(candidate)
         if equal(path, finished, requests):
             path.write_bytes(serialise(finished))
@@ -141,9 +145,7 @@ def _masked(fused: Any, mask: str) -> Any:
 
 def _finished(fused: Any) -> Any:
     """Return the network without what is unused, also of its operators, and with packed weights."""
-    from onnxscript import optimizer
-
-    finished = optimizer.optimize(fused, output_size_limit=LARGEST_BYTES)
+    finished = optimized(fused, output_size_limit=LARGEST_BYTES)
     used = {name for node in finished.graph.node for name in node.input}
     used |= {each.name for each in finished.graph.output}
     for node in finished.graph.node:

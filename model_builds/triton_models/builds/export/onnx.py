@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.networks import side_files
 from triton_models.base.errors import FleetError, Problem
+from triton_models.builds.export.optimized import optimized
 from triton_models.declare.models import PyTorchNetwork
 from triton_models.declare.network_inputs import TYPES
 from triton_models.declare.tensors import NUMPY_TYPES, DynamicDim, Tensor
@@ -66,7 +67,7 @@ def export_onnx(
         graph = _traced(module, inputs, outputs, dynamic, path)
     if _graphs is not None:
         _graphs[structure] = graph
-    model = _optimized(_filled(graph, module))
+    model = optimized(_filled(graph, module))
     if opset < OPSET:
         model = _lowered(model)
     model.ir_version = IR_VERSION
@@ -187,13 +188,6 @@ def _filled(graph: Any, module: torch.nn.Module) -> Any:
 def _weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     parameters = module.named_parameters(remove_duplicate=False)
     return {**dict(parameters), **dict(module.named_buffers(remove_duplicate=False))}
-
-
-def _optimized(model: Any) -> Any:
-    """Apply the optimizations that are equal on every machine."""
-    from onnxscript import optimizer
-
-    return optimizer.optimize(model)
 
 
 def _bytes(tensor: torch.Tensor) -> bytes:
@@ -387,7 +381,7 @@ def optimize_onnx(path: Path) -> None:
     """
     import onnx
 
-    path.write_bytes(serialise(_optimized(onnx.load(str(path)))))
+    path.write_bytes(serialise(optimized(onnx.load(str(path)))))
     check_onnx(path)
 
 
