@@ -1,4 +1,4 @@
-"""onnxscript's optimizations, which are equal on every machine, without its reading of small constants as zero."""
+"""onnxscript's optimizations, equal on every machine, with small constants kept: it reads them as zero."""
 
 from __future__ import annotations
 
