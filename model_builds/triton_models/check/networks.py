@@ -66,6 +66,7 @@ _CONFINED_SINCE = (1, 24)
 
 _NO_FILE = "the model does not load"
 _AGAIN = "export the network again"
+_VALUED = frozenset({"int32_false_true", "fp32_false_true", "bool_false_true", "data_type"})
 _FOREIGN = re.compile(r"([\w.-]*):\w+\(-?\d+\) is not a registered")
 _VERSIONED = re.compile(r"registered|IR version|official support")
 _OWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
@@ -192,7 +193,7 @@ def _check_network(report: Findings, model: Model, config: ModelConfig, path: st
     )
     name = config.name or model.folder
     found = onnxruntime.refusals(document, network, model=name, completes=model.completes)
-    # Reported by "tensors-missing", "tensor-type" and "tensor-dims".
+    # Reported by "tensors-missing", "tensor-name", "tensor-type", "tensor-dims" and "control-values".
     reported = {f"{side} {each.name!r}" for side, each in _incomplete(config, completes=model.completes)}
     if not (config.input or model.target.auto_complete or model.target.endpoint is None):
         reported.add("input")
@@ -206,10 +207,13 @@ def _check_network(report: Findings, model: Model, config: ModelConfig, path: st
 
 
 def _incomplete(config: ModelConfig, *, completes: bool) -> Iterator[tuple[str, Any]]:
-    """Yield the inputs and outputs with a size of 0, or without a type or dims, after "input" or "output"."""
+    """Yield tensors without a name, type, dims or values, or with a size of 0, after their kind."""
     for side, tensor in tensors_of(config):
-        if 0 in tensor.dims or not (completes or (tensor.dims and tensor.data_type)):
+        if 0 in tensor.dims or not tensor.name or not (completes or (tensor.dims and tensor.data_type)):
             yield side, tensor
+    for entry in config.sequence_batching.control_input:
+        if not any(_VALUED & {field.name for field, _ in control.ListFields()} for control in entry.control):
+            yield "control_input", entry
 
 
 def _content(model: Model, path: str, head: OnnxHead) -> Path | bytes | None:
@@ -234,7 +238,7 @@ def _check_script(report: Findings, model: Model, config: ModelConfig, path: str
         fix += "LibTorch() does, for a network and its weights"
         report.file(path)(TORCHSCRIPT_FILE, f"a file of {content}, not of TorchScript", fix=fix, why=why)
     forward = read_forward(file) if file else None
-    if forward is None:
+    if forward is None or model.text is None:  # without a configuration, config-missing says it
         return
     script = Script(arguments=dict(forward.arguments), returns=forward.returns)
     document = {**as_json(config), "name": config.name or model.folder}
