@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.ratio import Ratio, measure
 from triton_models.artifact.pbtxt import plain, tensor, write_config
@@ -50,16 +52,20 @@ def ratios(*, short: bool) -> Iterator[Ratio]:
 
 def _write_model(root: Path, megabytes: int) -> None:
     """Half of the weights in single, half in half precision, distributed as those of a trained network."""
-    x = tensor("X", "FP32", [1])
-    config = plain(name="weights", backend="onnxruntime", max_batch_size=8, inputs=[x], outputs=[x])
+    inputs, outputs = [tensor("X", "FP32", [1])], [tensor("Y", "FP32", [1])]
+    config = plain(name="weights", backend="onnxruntime", max_batch_size=8, inputs=inputs, outputs=outputs)
     write_config(config, root / "weights" / "config.pbtxt")
     chance = np.random.default_rng(0)
+    weights = []
+    for width, kind in ((4, np.float32), (2, np.float16)):
+        for number in range(megabytes):
+            numbers = chance.standard_normal(500_000 // width, dtype=np.float32) * 0.02
+            weights.append(numpy_helper.from_array(numbers.astype(kind), f"{np.dtype(kind)} {number}"))
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 1]) for name in ("X", "Y"))
+    graph = helper.make_graph([helper.make_node("Neg", ["X"], ["Y"])], "network", [x], [y], weights)
+    network = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
     (root / "weights" / "1").mkdir()
-    with (root / "weights" / "1" / "model.onnx").open("wb") as file:
-        for width, kind in ((4, np.float32), (2, np.float16)):
-            for _ in range(megabytes):
-                numbers = chance.standard_normal(500_000 // width, dtype=np.float32) * 0.02
-                file.write(numbers.astype(kind).tobytes())
+    onnx.save(network, root / "weights" / "1" / "model.onnx")
 
 
 def _pack(root: Path, output: Path) -> None:
