@@ -6,9 +6,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -59,27 +57,3 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
-
-
-PLACEHOLDER = b"weights"
-"""The beginning of a network file in the tests that are about something else."""
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _placeholders() -> Iterator[None]:
-    """Do not judge placeholders of network files, which are no ONNX and no archives."""
-    from triton_models.check import networks
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("_check_onnx", "_check_script"):
-            check: Callable[..., None] = getattr(networks, name)
-
-            def unless_placeholder(
-                report: Any, model: Any, *rest: Any, check: Callable[..., None] = check
-            ) -> None:
-                beginning = model.layout.beginning(rest[-1], 64) or b""
-                if PLACEHOLDER not in beginning or beginning.startswith((b"\x08", b"PK")):
-                    check(report, model, *rest)
-
-            patch.setattr(networks, name, unless_placeholder)
-        yield

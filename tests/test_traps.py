@@ -19,6 +19,7 @@ from aws_cdk.assertions import Annotations, Match
 from tests.constructs.declared import with_serving, with_values
 from tests.triton_models.correct_artifacts import CHECKPOINT_FILE, checkpoint_file, write_checkpoint
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble
+from tests.triton_models.real_networks import write_onnx
 from tests.triton_models.test_check_target import plan
 from tests.triton_models.test_servable import build, network, python, rules
 from triton_fleet import (
@@ -179,9 +180,8 @@ def compile_at_load(root: Path) -> None:
         config.optimization.execution_accelerators.gpu_execution_accelerator.add(name="tensorrt")
 
     edited("minilm_encoder", on_onnx_runtime)(root)
-    version = root / "minilm_encoder" / "1"
-    (version / "model.plan").unlink()
-    (version / "model.onnx").write_bytes(b"weights")
+    (root / "minilm_encoder" / "1" / "model.plan").unlink()
+    write_onnx(root / "minilm_encoder")
 
 
 TRAPS_SET: list[tuple[str, Callable[[Path], Caught]]] = [

@@ -10,9 +10,25 @@ from google.protobuf import text_format
 
 from tests.triton_models.check_case import Spoil
 from tests.triton_models.model_folders import write_plain
-from tests.triton_models.spoils import added, both, edited, having, moved, said, stepped, without, written
+from tests.triton_models.spoils import (
+    added,
+    both,
+    edited,
+    exported,
+    having,
+    moved,
+    said,
+    stepped,
+    without,
+    written,
+)
 
 net = partial(edited, "resnet50")
+
+
+def fitting(*spoils: Spoil) -> Spoil:
+    """Change the configuration, and export the network anew, so that it fits."""
+    return both(*spoils, exported("resnet50"))
 
 
 def set_dims(config, side: str, dims: list[int]) -> None:
@@ -24,7 +40,7 @@ def set_dims(config, side: str, dims: list[int]) -> None:
 def reshaped(dims: str, shape: str, part: str = "output") -> Spoil:
     """A tensor with these dims and this reshape, instead of the first output or input."""
     tensor = f'{part} {{ name: "x" data_type: TYPE_FP32 dims: [ {dims} ] reshape {{ shape: [ {shape} ] }} }}'
-    return both(net(lambda config: config.ClearField(part)), added("resnet50", tensor))
+    return fitting(net(lambda config: config.ClearField(part)), added("resnet50", tensor))
 
 
 def batched(text: str) -> Spoil:
@@ -34,6 +50,10 @@ def batched(text: str) -> Spoil:
 def sequences(*parts: str, extra: str = "") -> Spoil:
     batching = f"sequence_batching {{ {' '.join(parts)} }} {extra}"
     return net(lambda config: (config.ClearField("dynamic_batching"), text_format.Parse(batching, config)))
+
+
+def _controls(config: Any) -> Any:
+    return config.sequence_batching.control_input
 
 
 def warmed(inputs: str, *, batch_size: int = 1) -> Spoil:
@@ -49,7 +69,7 @@ def warmed_with_text(content: bytes, *, dims: str = "2") -> Spoil:
         config.input[0].data_type = 13
         config.input[0].format = 0
 
-    return both(
+    return fitting(
         net(take_texts),
         warmed(WARM % ("TYPE_STRING", dims, 'input_data_file: "texts"')),
         written("resnet50/warmup/texts", content),
@@ -78,6 +98,9 @@ STATE = (
     "state { input_name: 'in' output_name: 'out' data_type: TYPE_FP32 dims: 2 "
     "initial_state { name: 'first' data_type: TYPE_FP32 %s } }"
 )
+
+
+BATCH_INPUT = "batch_input { data_type: %s target_name: 'sizes' source_input: '%s' }"
 
 
 WARM = "inputs { key: 'image' value { data_type: %s dims: [ %s ] %s } }"
@@ -109,13 +132,13 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "a platform of another backend": having("resnet50", platform="tensorrt_plan"),
     },
     "max-batch-size": {
-        "a negative batch size": both(
+        "a negative batch size": fitting(
             having("resnet50", max_batch_size=-1), net(lambda c: c.ClearField("dynamic_batching"))
         )
     },
     "preferred-batch-size": {
         "a preferred batch above the largest": having("resnet50", max_batch_size=7),
-        "a preferred batch without batching": having("resnet50", max_batch_size=0),
+        "a preferred batch without batching": fitting(having("resnet50", max_batch_size=0)),
     },
     "tensors-missing": {"no inputs": net(lambda c: c.ClearField("input"))},
     "tensor-name": {"an input without a name": net(lambda c: c.input[0].ClearField("name"))},
@@ -130,20 +153,18 @@ PLAIN: dict[str, dict[str, Spoil]] = {
         "an empty reshape of several elements": reshaped("1000", ""),
     },
     "tensor-format": {
-        "an image of two dims": net(
-            lambda c: (set_dims(c, "input", [3, 224]), setattr(c.input[0], "format", 2))
+        "an image of two dims": fitting(
+            net(lambda c: (set_dims(c, "input", [3, 224]), setattr(c.input[0], "format", 2)))
         )
     },
     "tensor-tensorrt": {
         "a shape tensor without TensorRT": net(lambda c: setattr(c.input[0], "is_shape_tensor", True))
     },
     "batch-tensors": {
-        "a batch input of an unknown input": added(
-            "resnet50", "batch_input { data_type: TYPE_FP32 source_input: 'nothing' }"
+        "a batch input of an unknown input": fitting(
+            added("resnet50", BATCH_INPUT % ("TYPE_FP32", "nothing"))
         ),
-        "a batch input of text": added(
-            "resnet50", "batch_input { data_type: TYPE_STRING source_input: 'image' }"
-        ),
+        "a batch input of text": fitting(added("resnet50", BATCH_INPUT % ("TYPE_STRING", "image"))),
         "a batch output to an unknown output": added(
             "resnet50", "batch_output { target_name: 'nothing' source_input: 'image' }"
         ),
@@ -165,15 +186,20 @@ PLAIN: dict[str, dict[str, Spoil]] = {
     },
     "control-input": {
         "a control without a name": sequences("control_input { }"),
-        "two tensors of one control": sequences(START % "a", START % "b"),
+        "two tensors of one control": both(
+            fitting(sequences(START % "a")),
+            net(lambda c: _controls(c).add(name="b", control=_controls(c)[0].control)),
+        ),
     },
     "control-values": {
-        "a control without values": sequences('control_input { name: "a" control { } }'),
-        "a correlation id of floats": sequences(CORRELATION.replace("UINT64", "FP32")),
+        "a control without values": both(
+            fitting(sequences(START % "a")), net(lambda c: _controls(c)[0].control[0].Clear())
+        ),
+        "a correlation id of floats": fitting(sequences(CORRELATION.replace("UINT64", "FP32"))),
     },
     "state": {
-        "a state that starts from another shape": sequences(STATE % "dims: 3 zero_data: true"),
-        "a state that starts from no file": sequences(STATE % 'dims: 2 data_file: "first.raw"'),
+        "a state that starts from another shape": fitting(sequences(STATE % "dims: 3 zero_data: true")),
+        "a state that starts from no file": fitting(sequences(STATE % 'dims: 2 data_file: "first.raw"')),
     },
     "custom-batching": {
         "a batching library for sequences": sequences(

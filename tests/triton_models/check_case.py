@@ -51,13 +51,17 @@ class Correct:
 
 @dataclass(frozen=True)
 class Case:
-    """What a check refuses, so many times: a correct artifact after these changes, or on another server."""
+    """What a check refuses, so many times: a correct artifact after these changes, or on another server.
+
+    The rules of `also` refuse it as well, for a reason of their own.
+    """
 
     id: str
     correct: Correct
     spoils: tuple[Spoil, ...]
     elsewhere: Mapping[str, str | None]
     times: int = 1
+    also: tuple[str, ...] = ()
 
     def spoil(self, root: Path) -> Path:
         self.correct.write(root)
@@ -78,5 +82,12 @@ def run(*paths: Path, **options: object) -> Checked:
     return check.run(argparse.Namespace(paths=list(paths), **given))
 
 
-def case(rule: str, correct: Correct, *spoils: Spoil, times: int = 1, **elsewhere: str | None) -> Case:
-    return Case(rule, correct, spoils, elsewhere, times)
+def case(
+    rule: str,
+    correct: Correct,
+    *spoils: Spoil,
+    times: int = 1,
+    also: tuple[str, ...] = (),
+    **elsewhere: str | None,
+) -> Case:
+    return Case(rule, correct, spoils, elsewhere, times, also)

@@ -29,13 +29,11 @@ from tests.triton_models.correct_artifacts import (
     XGBOOST,
     checkpoint_file,
     compiled_file,
-    onnx_file,
-    script_file,
-    side_weights,
     unpacked,
     write_ensemble_around,
 )
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
+from tests.triton_models.real_networks import onnx_file, script_archive, side_weights
 from tests.triton_models.spoils import (
     ENVIRONMENT,
     PACKAGES,
@@ -44,6 +42,7 @@ from tests.triton_models.spoils import (
     built_for,
     copied,
     edited,
+    exported,
     having,
     linked,
     listing_twice,
@@ -65,6 +64,8 @@ CALLER = "minilm_pooling/1/model.py"
 UNLOAD = "        self.models.unload()\n"
 BF16 = '"scores" data_type: TYPE_FP32', '"scores" data_type: TYPE_BF16'
 EXTRA_ARGUMENT = "def forward(self: Net, x: Tensor, m: Tensor) -> Tensor"
+COUNTED = ("onnx-tensor",)
+"""ONNX Runtime's backend compares the number of inputs with the network's."""
 NO_GPU = "ml.c7i.2xlarge"
 TENSORRT = (
     'name: "cuda" parameters { key: "gpu_mem_limit" value: "1073741824" }',
@@ -169,20 +170,20 @@ CONFIGURATION = (
     case(
         "backend-missing", RESNET50, said("resnet50", 'backend: "onnxruntime"', 'platform: "tensorrt_plna"')
     ),
-    case("tensor-twice", RESNET50, listing_twice("resnet50", "input")),
+    case("tensor-twice", RESNET50, listing_twice("resnet50", "input"), also=COUNTED),
     case("tensor-twice", BERT, listing_twice("bert", "output")),
     case("batch-tensors", RESNET50, said("resnet50", "BATCH_ITEM_SHAPE", "9")),
     case("control-values", DIALOGUE, said("dialogue", "false_true: [ 0, 1 ]", "false_true: [ 0, 1, 2 ]")),
     case("instance-gpu", RESNET50, said("resnet50", "gpus: [ 0 ]", "gpus: [ 1 ]")),
     case("instance-gpu", RESNET50, said("resnet50", "gpus: [ 0 ]", ""), instance_type=NO_GPU),
-    case("warm-up", RESNET50.on(endpoint=None), listing_twice("resnet50", "input")),
+    case("warm-up", RESNET50.on(endpoint=None), listing_twice("resnet50", "input"), also=COUNTED),
     case("ensemble-cycle", REPOSITORY, ensembles_in_a_circle, times=2),
     case("decoupled-inputs", STREAMING, streaming("minilm_encoder")),
     case("step-tensor", REPOSITORY, stepped(1, lambda it: it.input_map.update(words="ids"))),
 )
 
 BACKENDS = (
-    case("bf16-tensor", RESNET50, said("resnet50", *BF16)),
+    case("bf16-tensor", RESNET50, said("resnet50", *BF16), exported("resnet50")),
     case("onnxruntime-parameter", RESNET50, said("resnet50", '"4"', '"four"')),
     case("accelerator", RESNET50, said("resnet50", '"cuda"', '"cudnn"')),
     case("accelerator", ON_TENSORRT, said("resnet50", "precision_mode", "precision")),
@@ -343,7 +344,7 @@ NETWORKS = (
         written("rows/weights.bin", bytes(64)),
         release="26.03",
     ),
-    case("torchscript-tensor", ROWS, written("script/1/model.pt", script_file(EXTRA_ARGUMENT))),
+    case("torchscript-tensor", ROWS, written("script/1/model.pt", script_archive(EXTRA_ARGUMENT))),
     case("torchscript-file", ROWS, written("script/1/model.pt", b"\x80\x02}q\x00.")),
     case("torchscript-file", ROWS, written("script/1/model.pt")),
     case(

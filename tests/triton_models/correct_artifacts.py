@@ -1,4 +1,4 @@
-"""Artifacts that keep every rule: their configurations, then what writes them. No file holds real weights."""
+"""Artifacts that keep every rule: their configurations, then what writes them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import json
 import shutil
 import struct
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
-
-import onnx
 
 from tests.triton_models.check_case import Correct, Server
 from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_environment
+from tests.triton_models.real_networks import onnx_file, script_archive, write_onnx
 from tests.triton_models.spoils import ENVIRONMENT, packed, said, streaming
 from tests.triton_models.test_check_target import plan, write_plan
 from tests.triton_models.test_environment_rules import OWN
@@ -36,7 +34,7 @@ backend: "onnxruntime"
 runtime: "libtriton_onnxruntime.so"
 max_batch_size: 8
 input { name: "image" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [ 3, 224, 224 ] }
-input { name: "mean" data_type: TYPE_FP16 dims: [ 3 ] reshape { shape: [ 3, 1, 1 ] } optional: true }
+input { name: "mean" data_type: TYPE_FP16 dims: [ 3 ] reshape { shape: [ 3, 1, 1 ] } }
 output { name: "scores" data_type: TYPE_FP32 dims: [ 1000 ] label_filename: "labels.txt" }
 output { name: "best" data_type: TYPE_INT64 dims: [ 5 ] }
 batch_input { kind: BATCH_ITEM_SHAPE target_name: "sizes" data_type: TYPE_FP32 source_input: "image" }
@@ -52,6 +50,7 @@ model_warmup {
   name: "zeros"
   batch_size: 8
   inputs { key: "image" value { data_type: TYPE_FP32 dims: [ 3, 224, 224 ] zero_data: true } }
+  inputs { key: "mean" value { data_type: TYPE_FP16 dims: [ 3 ] zero_data: true } }
 }
 optimization {
   execution_accelerators {
@@ -140,7 +139,7 @@ parameters { key: "threshold" value: { string_value: "0.5" } }
 def write_resnet50(root: Path) -> None:
     """A model of ONNX Runtime that says whatever such a model can."""
     write(root / "resnet50/config.pbtxt", _RESNET50.encode())
-    write(root / "resnet50/1/model.onnx", b"weights")
+    write_onnx(root / "resnet50")
     write(root / "resnet50/1/labels.txt", b"cat\ndog\n")
     (root / "resnet50/labels.txt").symlink_to("1/labels.txt")
 
@@ -156,44 +155,7 @@ def unpacked(archive: Path) -> Path:
 
 def write_dialogue(root: Path) -> None:
     write(root / "dialogue/config.pbtxt", _DIALOGUE.encode())
-    write(root / "dialogue/1/model.onnx", b"weights")
-
-
-def onnx_file(
-    *, ir_version: int = 8, opset: int = 17, source: str = "x", also: Sequence[str] = (), size: int = 4
-) -> bytes:
-    """An ONNX network of a batch of rows, which needs one input and may list others."""
-    value = onnx.helper.make_tensor_value_info
-    *x, y = (value(name, onnx.TensorProto.FLOAT, ["batch", size]) for name in (source, *also, "y"))
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", [source], ["y"])], "rows", x, [y])
-    opsets = [onnx.helper.make_opsetid("", opset)]
-    content: bytes = onnx.helper.make_model(
-        graph, ir_version=ir_version, opset_imports=opsets
-    ).SerializeToString()
-    return content
-
-
-def side_weights(location: str = "weights.bin", **entries: int) -> bytes:
-    """The same network with a weight of 64 bytes in another file."""
-    model = onnx.load_model_from_string(onnx_file())
-    weight = onnx.TensorProto(
-        name="w", data_type=onnx.TensorProto.FLOAT, dims=[4, 4], data_location=onnx.TensorProto.EXTERNAL
-    )
-    for key, value in {"location": location, **entries}.items():
-        weight.external_data.add(key=key, value=str(value))
-    model.graph.initializer.append(weight)
-    del model.graph.node[:]
-    model.graph.node.append(onnx.helper.make_node("MatMul", ["x", "w"], ["y"]))
-    return bytes(model.SerializeToString())
-
-
-def script_file(forward: str) -> bytes:
-    """A TorchScript archive, as far as it says what forward() is."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("net/data.pkl", b"\x80\x02c__torch__\nNet\nq\x00)\x81}b.")
-        archive.writestr("net/code/__torch__.py", f"class Net(Module):\n  {forward}:\n    return x\n")
-    return content.getvalue()
+    write_onnx(root / "dialogue")
 
 
 def write_rows(root: Path) -> None:
@@ -207,7 +169,7 @@ def write_rows(root: Path) -> None:
         made = plain(name=name, backend=backend, max_batch_size=8, inputs=inputs, outputs=outputs)
         write_config(made, root / name / "config.pbtxt")
     write(root / "rows/1/model.onnx", onnx_file())
-    write(root / "script/1/model.pt", script_file("def forward(self: Net, x: Tensor) -> Tensor"))
+    write(root / "script/1/model.pt", script_archive())
     write(root / "code/1/model.py", b"import json\nimport numpy\nimport sibling\nfrom package import part\n")
     write(root / "code/1/sibling.py", b"")
     write(root / "code/package/__init__.py", b"")
@@ -269,7 +231,7 @@ def write_rows_on_cuda(root: Path) -> None:
 
 def write_graph(root: Path) -> None:
     write(root / "graph/config.pbtxt", _GRAPH.encode())
-    write(root / "graph/1/model.graphdef", b"weights")
+    write(root / "graph/1/model.graphdef", b"graph")
 
 
 def write_forest(root: Path) -> None:
@@ -315,7 +277,7 @@ def write_minilm(root: Path) -> None:
 
 def write_ranker(folder: Path) -> None:
     write(folder / "config.pbtxt", _RANKER.replace('"ranker"', f'"{folder.name}"').encode())
-    write(folder / "1/model.pt", b"weights")
+    write(folder / "1/model.pt", script_archive())
 
 
 def write_minilm_with_packed(root: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+from tests.triton_models.real_networks import write_onnx
 from triton_models.artifact.pbtxt import ModelConfig, ensemble, plain, read_config, step, tensor, write_config
 from triton_models.declare.scheduling import DynamicBatching
 
@@ -25,7 +26,7 @@ def write_plain(root: Path, *, name: str = "resnet50") -> Path:
         batching=DynamicBatching(preferred=(4, 8), max_delay_us=100),
     )
     write_config(config, root / name / "config.pbtxt")
-    write(root / name / "1" / "model.onnx", b"weights")
+    write_onnx(root / name)
     return root
 
 
@@ -80,7 +81,10 @@ def write_ensemble(root: Path, *, gpu: str | None = None) -> Path:
     for name, config in models.items():
         write_config(config, root / name / "config.pbtxt")
     write(root / "minilm_tokenizer" / "1" / "model.py", b"# tokenizer\n")
-    write(root / "minilm_encoder" / "1" / ("model.onnx" if gpu is None else "model.plan"), b"weights")
+    if gpu is None:
+        write_onnx(root / "minilm_encoder")
+    else:
+        write(root / "minilm_encoder" / "1" / "model.plan", b"plan")
     write(root / "minilm_pooling" / "1" / "model.py", b"# pooling\n")
     write(root / "minilm" / "1" / ".keep", b"")
     write(root / "build.json", json.dumps({"model": "minilm", "release": "25.09", "gpu": gpu}).encode())

@@ -15,7 +15,8 @@ import boto3.session
 from botocore.config import Config
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
-from tests.triton_models.model_folders import write, write_plain
+from tests.triton_models.model_folders import write_plain
+from tests.triton_models.real_networks import write_onnx
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication, Repository
@@ -97,7 +98,7 @@ def new_repository(s3: Any) -> str:
 
 def artifact(folder: Path, *, name: str, weights: bytes) -> Artifact:
     root = write_plain(folder / hashlib.sha256(weights).hexdigest()[:8] / name, name=name)
-    write(root / name / "1" / "model.onnx", b"weights" + weights)
+    write_onnx(root / name, weights)
     return pack(root, output=folder / "artifacts")
 
 

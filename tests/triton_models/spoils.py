@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.triton_models.check_case import Spoil
 from tests.triton_models.model_folders import Edit, tar, write, write_environment, write_tag
+from tests.triton_models.real_networks import write_onnx
 
 ENVIRONMENT = "minilm_pooling/environment"
 PACKAGES = f"{ENVIRONMENT}/lib/python3.12/site-packages"
@@ -96,6 +97,15 @@ def added(model: str, text: str) -> Spoil:
     return lambda root: write(
         root / model / "config.pbtxt", (root / model / "config.pbtxt").read_bytes() + text.encode()
     )
+
+
+def exported(model: str) -> Spoil:
+    """Write the network that fits the configuration, after a change of its tensors."""
+
+    def spoil(root: Path) -> None:
+        write_onnx(root / model)
+
+    return spoil
 
 
 def streaming(model: str) -> Spoil:

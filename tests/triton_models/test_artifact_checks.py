@@ -34,7 +34,7 @@ def test_what_is_right_has_no_problem(correct: Correct, tmp_path: Path) -> None:
 def test_what_is_wrong_is_refused_by_its_rule_alone(wrong: Case, tmp_path: Path) -> None:
     found = wrong.problems(wrong.spoil(tmp_path / wrong.correct.name))
 
-    assert [problem.rule for problem in found] == [wrong.id] * wrong.times
+    assert [problem.rule for problem in found] == [wrong.id] * wrong.times + list(wrong.also)
 
 
 @pytest.mark.parametrize("wrong", FIRST.values(), ids=str)

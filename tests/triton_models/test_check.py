@@ -11,6 +11,7 @@ from tests.triton_models.broken_models import (
     START,
     STATE,
     WARM,
+    fitting,
     net,
     reshaped,
     sequences,
@@ -22,7 +23,7 @@ from tests.triton_models.broken_models import (
 from tests.triton_models.check_case import Spoil, run
 from tests.triton_models.correct_artifacts import write_resnet50
 from tests.triton_models.model_folders import write, write_ensemble, write_plain
-from tests.triton_models.spoils import added, both, edited, having, moved, said, without, written
+from tests.triton_models.spoils import added, both, copied, edited, having, moved, said, without, written
 from triton_models.artifact.pack.pack import pack
 from triton_models.artifact.pbtxt import plain, tensor, write_config
 from triton_models.check.check import check_path
@@ -33,7 +34,7 @@ def _rules(path: Path) -> set[str]:
 
 
 VALID: dict[str, Spoil] = {
-    "several versions": written("resnet50/2/model.onnx", b"weights"),
+    "several versions": copied("resnet50/1", "resnet50/2"),
     "an old version that is empty": both(
         moved("resnet50/1", "resnet50/2"), lambda root: (root / "resnet50" / "1").mkdir()
     ),
@@ -48,7 +49,8 @@ VALID: dict[str, Spoil] = {
         moved("resnet50/1/model.onnx", "resnet50/1/net.onnx"),
     ),
     "a model that is a folder": both(
-        without("resnet50/1/model.onnx"), written("resnet50/1/model.onnx/model.onnx", b"weights")
+        moved("resnet50/1/model.onnx", "resnet50/1/whole.onnx"),
+        moved("resnet50/1/whole.onnx", "resnet50/1/model.onnx/model.onnx"),
     ),
     "a plan for each compute capability": both(
         net(lambda c: c.cc_model_filenames.update({"8.6": "a10g.onnx"})),
@@ -78,7 +80,9 @@ VALID: dict[str, Spoil] = {
     "every version": net(lambda config: config.version_policy.SetInParent()),
     "a reshape around a variable size": reshaped("2, -1, 6", "2, 1, -1, 3, 2"),
     "an empty reshape of one element": reshaped("1", ""),
-    "sequences": sequences(START % "start", CORRELATION, STATE % "dims: 2 zero_data: true", "oldest { }"),
+    "sequences": fitting(
+        sequences(START % "start", CORRELATION, STATE % "dims: 2 zero_data: true", "oldest { }")
+    ),
     "groups on chosen GPUs": added("resnet50", "instance_group { gpus: 0 count: 2 }"),
     "a warm-up": warmed(WARM % ("TYPE_FP32", "3, 224, 224", "zero_data: true"), batch_size=8),
     "a warm-up of texts": warmed_with_text(text(b"", "žluťoučký".encode())),

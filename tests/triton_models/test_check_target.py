@@ -13,6 +13,7 @@ import pytest
 
 from tests.triton_models import check_case
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
+from tests.triton_models.real_networks import onnx_file, script_archive
 from tests.triton_models.spoils import added, edited, having, streaming, without, written
 from triton_models.artifact.networks import read_plan_header
 from triton_models.artifact.pbtxt import plain, tensor, write_config
@@ -104,18 +105,19 @@ def test_an_endpoint_may_complete_configurations(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "content", "found"),
     [
-        *((f"net/1/{file}", set()) for file in ("model.onnx", "model.plan", "model.xml", "model.py")),
-        ("net.identity/1/weights.bin", set()),
-        ("net/1/model.pt", {"config-missing"}),
-        ("net/1/weights.bin", {"backend-missing"}),
+        ("net/1/model.onnx", onnx_file(), set()),
+        *((f"net/1/{file}", b"x", set()) for file in ("model.plan", "model.xml", "model.py")),
+        ("net.identity/1/weights.bin", b"x", set()),
+        ("net/1/model.pt", script_archive(), {"config-missing"}),
+        ("net/1/weights.bin", b"x", {"backend-missing"}),
     ],
 )
 def test_a_backend_that_its_file_or_name_tells_may_do_without_a_configuration(
-    path: str, found: set[str], tmp_path: Path
+    path: str, content: bytes, found: set[str], tmp_path: Path
 ) -> None:
-    write(tmp_path / path, b"weights")
+    write(tmp_path / path, content)
 
     assert run(tmp_path / path.partition("/")[0]) == found
 
@@ -150,8 +152,8 @@ def test_an_ensemble_finds_its_models_beside_it(tmp_path: Path) -> None:
 
 def test_a_plain_server_follows_links_wherever_they_lead(tmp_path: Path) -> None:
     root = write_plain(tmp_path / "repository")
-    (root / "resnet50/1/model.onnx").unlink()
-    write(tmp_path / "store" / "weights", b"weights")
+    (tmp_path / "store").mkdir()
+    (root / "resnet50/1/model.onnx").rename(tmp_path / "store" / "weights")
     (root / "resnet50/1/model.onnx").symlink_to(tmp_path / "store" / "weights")
     (root / "resnet50" / "broken").symlink_to("nowhere")
     (root / "resnet50" / "circle").symlink_to(".")

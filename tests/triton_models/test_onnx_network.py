@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from tests.triton_models.correct_artifacts import side_weights
+from tests.triton_models.real_networks import side_weights
 from triton_models.check import onnx_network
 from triton_models.check.check import check_path
 from triton_models.check.target import PLAIN, CheckTarget, target

@@ -17,7 +17,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.reported import reported
-from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
+from tests.triton_models.model_folders import tar, write_ensemble, write_plain
 from tests.triton_models.publishing_aws import (
     client,
     consistent_manifest,
@@ -28,6 +28,7 @@ from tests.triton_models.publishing_aws import (
     unfinished_uploads,
     write_manifest,
 )
+from tests.triton_models.real_networks import write_onnx
 from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.artifact.profile import UNKNOWN, Range
@@ -60,7 +61,7 @@ def resnet50(tmp_path: Path) -> Artifact:
 @pytest.fixture
 def newer(tmp_path: Path) -> Artifact:
     root = write_plain(tmp_path / "newer" / "resnet50")
-    write(root / "resnet50" / "1" / "model.onnx", b"better weights")
+    write_onnx(root / "resnet50", b"better weights")
     return pack(root, output=tmp_path / "out")
 
 
@@ -301,7 +302,7 @@ def large(resnet50: Artifact, tmp_path: Path) -> Artifact:
     """An artifact of a bit more than two of the smallest parts that S3 takes."""
     root = write_plain(tmp_path / "large" / "resnet50")
     noise = random.Random(1).randbytes(11 << 20)  # noqa: S311 -- repeatable, and does not compress
-    write(root / "resnet50" / "1" / "model.onnx", b"weights" + noise)
+    write_onnx(root / "resnet50", noise)
     return pack(root, output=tmp_path / "out")
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.reported import reported
 from tests.triton_models.model_folders import Edit, write, write_ensemble
 from tests.triton_models.publishing_aws import consistent_manifest, objects
+from tests.triton_models.real_networks import write_onnx
 from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.artifact.plans import is_portable
@@ -81,7 +82,7 @@ def test_builds_for_a_gpu_and_for_cpus_are_not_portable_and_versions_of_plans_ar
 
 def test_a_network_kept_beside_its_plan_is_not_portable(tmp_path: Path) -> None:
     root = for_gpu(tmp_path)
-    write(root / "minilm_encoder" / "1" / "model.onnx", b"weights")
+    write_onnx(root / "minilm_encoder")
 
     assert not is_portable(read_layout(root))
 

@@ -20,6 +20,7 @@ from tests.triton_models.publishing_aws import (
     own_endpoints,
     record_of,
 )
+from tests.triton_models.real_networks import write_onnx
 from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target, content_targets, plan_gpu
 from triton_models.deliver.diff import _compared
@@ -254,7 +255,7 @@ def plans(tmp_path: Path) -> list[Artifact]:
     found = []
     for number in range(2):
         root = write_plain(tmp_path / str(number) / "minilm", name="minilm")
-        write(root / "minilm" / "1" / "model.onnx", b"weights of a T4, %d" % number)
+        write_onnx(root / "minilm", b"of a T4, %d" % number)
         write(root / "build.json", json.dumps({**PLAN, "gpu": "T4"}).encode())
         found.append(pack(root, output=tmp_path))
     return found
