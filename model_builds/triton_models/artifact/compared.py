@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
+from triton_models.declare.tensors import Between
 from triton_models.facts.tensorrt import Precision
 
 COMPARED = "compared"
 """The key in build.json: a mapping from the name of a model to its `Compared`. A model that is not there was
 not compared with anything."""
 
+_PLAIN = ("examples", "drawn", "allowed", "precision")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """The values for which a declaration promises something, and why no others come."""
 
-    low: float
-    high: float
-    why: str
-    never_empty: bool = False
+Range: TypeAlias = Between
+"""The values for which a declaration promises something, and why no others come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,18 +47,12 @@ class Compared:
             name: {
                 "between": [span.low, span.high],
                 "why": span.why,
-                **({"never_empty": True} if span.never_empty else {}),
+                **_present(never_empty=span.never_empty),
             }
             for name, span in sorted(self.ranges.items())
         }
-        return {
-            "examples": self.examples,
-            "drawn": self.drawn,
-            "allowed": self.allowed,
-            "precision": self.precision,
-            **({"limits": self.limits} if self.limits else {}),
-            **({"ranges": ranges} if ranges else {}),
-        }
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        return {**plain, **_present(limits=self.limits, ranges=ranges)}
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Compared:
@@ -75,8 +66,12 @@ class Compared:
             )
             for name, span in document.get("ranges", {}).items()
         }
-        known = {name: document[name] for name in ("examples", "drawn", "allowed", "precision")}
-        return cls(**known, limits=document.get("limits", ""), ranges=ranges)
+        plain = {name: document[name] for name in _PLAIN}
+        return cls(**plain, limits=document.get("limits", ""), ranges=ranges)
+
+
+def _present(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value}
 
 
 def compared_models(record: Mapping[str, Any]) -> Mapping[str, Compared]:

@@ -14,6 +14,7 @@ Status: TypeAlias = Literal["equal", "loads", "unknown"]
 PRECISION = "precision"
 """The key of build.json with the precision of files that no declaration describes, if it is not FP32."""
 
+_PRECISIONS: frozenset[str] = frozenset(get_args(Precision))
 _FEW = 2  # models that are named
 
 
@@ -48,7 +49,7 @@ class Evidence:
     @property
     def ranges(self) -> Mapping[str, Range]:
         """The inputs whose range the declaration narrows."""
-        return {name: span for each in self.compared.values() for name, span in each.ranges.items()}
+        return {name: span for part in self.compared.values() for name, span in part.ranges.items()}
 
     @property
     def status(self) -> Status:
@@ -59,13 +60,35 @@ class Evidence:
 
     def words(self) -> str:
         """Return the evidence as a phrase, such as "equal on 3 of your examples and 512 drawn rows"."""
-        whole = " and ".join(self._whole())
-        rest = [each for each in (self._parts(), self._generated(), self._not_compared()) if each]
+        whole = [f"{self.examples} of your examples"] if self.examples else []
+        spans = "".join(f", {range_words(name, span)}" for name, span in sorted(self.ranges.items()))
+        if self.drawn:
+            whole.append(_counted(self.drawn, "drawn row") + spans)
+        rest = [*self._parts("" if self.drawn else spans), *self._answered()]
         if whole:
-            return "; ".join([f"equal on {whole}{self._spans() if self.drawn else ''}", *rest])
+            return "; ".join([f"equal on {' and '.join(whole)}", *rest])
         if self.loaded:
             return "; ".join(["loads", *(rest or ["nothing was compared"])])
         return "; ".join(rest or ["unknown", "no verification is recorded"])
+
+    def _parts(self, spans: str) -> Iterator[str]:
+        """Say what was compared of the models that this one calls."""
+        drawn = {
+            name: part.drawn for name, part in self.compared.items() if name != self.model and part.drawn
+        }
+        if drawn:
+            names = " and ".join(drawn) if len(drawn) <= _FEW else f"{len(drawn)} of its models"
+            verb, per_model = ("are", " each") if len(drawn) > 1 else ("is", "")
+            rows = _counted(min(drawn.values()), "drawn row")
+            yield f"{names} {verb} equal on {rows}{per_model}{spans}"
+
+    def _answered(self) -> Iterator[str]:
+        """Say what was answered, which proves less than what was compared."""
+        if self.generated:
+            count = _counted(self.generated, "generated example")
+            yield f"answered {count}{' as its source does' if self.generated_equal else ''}"
+        if self.answered:
+            yield f"answered {self.answered} of your examples, not compared"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the evidence as JSON-ready data."""
@@ -75,39 +98,8 @@ class Evidence:
             "answers": self.words(),
             "compared_examples": self.examples,
             "generated_examples": self.generated,
-            "compared": {name: each.as_dict() for name, each in self.compared.items()},
+            "compared": {name: part.as_dict() for name, part in self.compared.items()},
         }
-
-    def _whole(self) -> Iterator[str]:
-        if self.examples:
-            yield f"{self.examples} of your examples"
-        if self.drawn:
-            yield _rows(self.drawn)
-
-    def _parts(self) -> str:
-        """Return what was compared of the models that this one calls."""
-        drawn = {
-            name: each.drawn for name, each in self.compared.items() if name != self.model and each.drawn
-        }
-        if not drawn:
-            return ""
-        names = " and ".join(drawn) if len(drawn) <= _FEW else f"{len(drawn)} of its models"
-        several = len(drawn) > 1
-        spans = "" if self.drawn else self._spans()
-        verb = "are" if several else "is"
-        return f"{names} {verb} equal on {_rows(min(drawn.values()))}{' each' if several else ''}{spans}"
-
-    def _generated(self) -> str:
-        if not self.generated:
-            return ""
-        count = _counted(self.generated, "generated example")
-        return f"answered {count}{' as its source does' if self.generated_equal else ''}"
-
-    def _not_compared(self) -> str:
-        return f"answered {self.answered} of your examples, not compared" if self.answered else ""
-
-    def _spans(self) -> str:
-        return "".join(f", {range_words(name, span)}" for name, span in sorted(self.ranges.items()))
 
 
 def evidence_of(build: Mapping[str, Any], *, examples: int | None = None) -> Evidence:
@@ -117,10 +109,9 @@ def evidence_of(build: Mapping[str, Any], *, examples: int | None = None) -> Evi
     """
     compared = _compared(build)
     model = build.get("model", "")
-    model = model if _are_texts([model]) else ""
-    own = compared[model].examples if model in compared else 0
+    own = compared[model].examples if _are_texts([model]) and model in compared else 0
     return Evidence(
-        model=model,
+        model=model if _are_texts([model]) else "",
         precision=precision_of(build),
         loaded=examples is not None,
         examples=max(own, examples or 0),
@@ -139,7 +130,7 @@ def precision_of(build: Mapping[str, Any]) -> str:
     known = set(listed) & _PRECISIONS if isinstance(listed, list) and _are_texts(listed) else set()
     if isinstance(by_files := build.get(PRECISION), str):
         known = set(by_files.split("+")) & _PRECISIONS or known
-    files = {each.precision for name, each in _compared(build).items() if name not in planned}
+    files = {part.precision for name, part in _compared(build).items() if name not in planned}
     if "tf32" in known:
         files.discard("fp32")  # the build computes on a CPU, which has no TF32
     return "+".join(sorted(known | files)) or ("fp32" if build.get("model") else "unknown")
@@ -151,9 +142,6 @@ def range_words(name: str, span: Range) -> str:
     return f"{name} between {span.low:g} and {span.high:g}{empty} ({span.why})"
 
 
-_PRECISIONS: frozenset[str] = frozenset(get_args(Precision))
-
-
 def _compared(build: Mapping[str, Any]) -> Mapping[str, Compared]:
     try:
         models = compared_models(build)
@@ -163,29 +151,17 @@ def _compared(build: Mapping[str, Any]) -> Mapping[str, Compared]:
 
 
 def _is_sound(compared: Compared) -> bool:
-    numbers = [compared.examples, compared.drawn]
-    bounds = [bound for span in compared.ranges.values() for bound in (span.low, span.high)]
+    spans = compared.ranges.values()
     return (
-        all(type(each) is int and each >= 0 for each in numbers)
-        and all(isinstance(each, int | float) for each in bounds)
-        and _are_texts(
-            [
-                compared.precision,
-                compared.limits,
-                *compared.ranges,
-                *(each.why for each in compared.ranges.values()),
-            ]
-        )
+        all(type(count) is int and count >= 0 for count in (compared.examples, compared.drawn))
+        and all(isinstance(bound, int | float) for span in spans for bound in (span.low, span.high))
+        and _are_texts([compared.limits, *compared.ranges, *(span.why for span in spans)])
         and compared.precision in _PRECISIONS
     )
 
 
 def _are_texts(values: Collection[Any]) -> bool:
-    return all(isinstance(each, str) and each.isprintable() for each in values)
-
-
-def _rows(count: int) -> str:
-    return _counted(count, "drawn row")
+    return all(isinstance(value, str) and value.isprintable() for value in values)
 
 
 def _counted(count: int, what: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from triton_models.facts.tensorrt import Precision
 
 # Numbers of fields: of ModelProto, GraphProto and TensorProto in onnx.proto (onnx 1.23, read 2026-11-28).
 _GRAPH, _INITIALIZER, _DIMS, _DATA_TYPE = 7, 5, 1, 2
-_HIGH_BIT = 0x80
 # Those of TensorProto.DataType in which weights are; DOUBLE has no name in the products that serve it.
 _TYPES: dict[int, Precision] = {1: "fp32", 2: "int8", 3: "int8", 10: "fp16", 16: "bf16"}
 _TYPES |= {17: "fp8", 18: "fp8", 19: "fp8", 20: "fp8"}
@@ -23,8 +22,8 @@ def precision_by_files(root: Path) -> str:
 
     A file's precision is the type of most of its weights: a network in FP16 keeps some small ones in FP32.
     """
-    found = {precision for path in sorted(root.glob("**/*.onnx")) if (precision := onnx_precision(path))}
-    return "+".join(sorted(found))
+    precisions = {onnx_precision(path) for path in root.glob("**/*.onnx")}
+    return "+".join(sorted(precision for precision in precisions if precision))
 
 
 def onnx_precision(path: Path) -> Precision | None:
@@ -36,26 +35,7 @@ def onnx_precision(path: Path) -> Precision | None:
                 for weight in graph.parts(_INITIALIZER):
                     kind = weight.number(_DATA_TYPE)
                     if kind in _TYPES:
-                        counts[_TYPES[kind]] += _elements(weight)
+                        counts[_TYPES[kind]] += math.prod(weight.numbers(_DIMS))
     except (OSError, ValueError):
         return None
     return counts.most_common(1)[0][0] if counts else None
-
-
-def _elements(weight: Message) -> int:
-    count = 1
-    for number, value, message, _ in weight.fields():
-        if number == _DIMS:
-            for size in [value] if message is None else _packed(bytes(message)):
-                count *= size
-    return count
-
-
-def _packed(content: bytes) -> Iterator[int]:
-    number = shift = 0
-    for byte in content:
-        number |= (byte & (_HIGH_BIT - 1)) << shift
-        shift += 7
-        if byte < _HIGH_BIT:
-            yield number
-            number = shift = 0
