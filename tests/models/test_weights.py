@@ -141,6 +141,11 @@ def test_weights_of_a_wrapper_are_refused_with_a_fix_that_works(wrapper, save, t
     assert torch.equal(loaded.fc.weight, network(7.0).fc.weight)
 
 
+def test_a_file_without_weights_is_refused_by_the_missing_names(tmp_path):
+    torch.save({}, tmp_path / "empty.pth")
+    assert "fc.weight is missing" in refused(load_weights, network(), at(tmp_path / "empty.pth")).what
+
+
 def test_a_wrapped_network_is_named_for_weights_without_the_wrapper(saved):
     problem = refused(load_weights, torch.nn.DataParallel(network()), at(saved))
     assert "the network's names begin with 'module.'" in problem.what

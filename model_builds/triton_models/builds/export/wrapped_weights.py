@@ -26,35 +26,37 @@ def entry_of(checkpoint: Mapping[object, object], tensor: type) -> tuple[str, st
 
 
 def renamed(
-    expected: Collection[str], given: Collection[str], *, safetensors: bool = False
+    expected: Collection[str], actual: Collection[str], *, safetensors: bool = False
 ) -> tuple[str, str] | None:
     """Return how names differ and how to fix it, if a wrapper alone makes the difference."""
     names = set(expected)
-    if not names or names == set(given):
+    if not names or names == set(actual):
         return None
-    if {_INSERTED.sub("", name) for name in given} == names:
-        marks = sorted({match for name in given for match in _INSERTED.findall(name)})
+    if {_INSERTED.sub("", name) for name in actual} == names:
+        marks = sorted({match for name in actual for match in _INSERTED.findall(name)})
         what = f"the names contain {' and '.join(marks)}, from torch.compile or a wrapper"
         code = f're.sub(r"{_INSERTED.pattern}", "", name): value for name, value in state.items()'
         return what, f"save them without it: import re; {_again(code, safetensors=safetensors)}"
-    first = min(names)
-    for name in sorted(given, key=len):
-        prefix = name.removesuffix(first)
-        stripped = {each.removeprefix(prefix) for each in given if each.startswith(prefix)}
-        if name.endswith(f".{first}") and {_INSERTED.sub("", each) for each in stripped} == names:
+    for prefix in _prefixes(actual, min(names)):
+        stripped = [name.removeprefix(prefix) for name in actual if name.startswith(prefix)]
+        if {_INSERTED.sub("", name) for name in stripped} == names:
             what = f"the names begin with {prefix!r}, from {_wrapper(prefix)}"
             pairs = f'name.removeprefix("{prefix}"): value for name, value in state.items()'
             code = f'{pairs} if name.startswith("{prefix}")'
             return what, f"save them without it: {_again(code, safetensors=safetensors)}"
-    first = min(given)
-    for name in sorted(names, key=len):
-        prefix = name.removesuffix(first)
-        if name.endswith(f".{first}") and {f"{prefix}{each}" for each in given} == names:
+    for prefix in _prefixes(names, min(actual, default="")):
+        if {f"{prefix}{name}" for name in actual} == names:
             what = f"the network's names begin with {prefix!r}, and the weights' do not"
             code = f'f"{prefix}{{name}}": value for name, value in state.items()'
             fix = "declare the network without its wrapper, or save them with it: "
             return what, fix + _again(code, safetensors=safetensors)
     return None
+
+
+def _prefixes(names: Collection[str], end: str) -> list[str]:
+    """Return what is before a name in longer names, the shortest first."""
+    longer = [name for name in names if name.endswith(f".{end}")]
+    return [name.removesuffix(end) for name in sorted(longer, key=len)]
 
 
 def _again(pairs: str, *, safetensors: bool) -> str:
