@@ -20,7 +20,7 @@ from triton_models.base.suggest import did_you_mean
 from triton_models.declare.backends import LibTorch
 from triton_models.declare.declaration import Example, Tensors
 from triton_models.declare.ensembles import Interface, connect
-from triton_models.declare.models import Ensemble, Forest, OnnxFile, PyTorchNetwork, ServedModel
+from triton_models.declare.models import Ensemble, Forest, Network, OnnxFile, ServedModel
 from triton_models.declare.network_inputs import check_types
 from triton_models.declare.tensors import DynamicDim, Tensor
 from triton_models.facts.releases import Release
@@ -234,7 +234,7 @@ def usual_sizes(model: ServedModel) -> dict[str, Sequence[int]]:
     }
 
 
-def largest_sizes(model: PyTorchNetwork | OnnxFile) -> dict[str, Sequence[int]]:
+def largest_sizes(model: Network) -> dict[str, Sequence[int]]:
     """Return the largest sizes of the inputs whose sizes are declared, without the batch."""
     if isinstance(model, OnnxFile):
         skip = 1 if model.max_batch_size else 0

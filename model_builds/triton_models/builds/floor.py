@@ -27,7 +27,7 @@ from triton_models.base.checks import Check
 from triton_models.builds.derived import largest_sizes, usual_sizes
 from triton_models.check.live_values import LiveValues, live_values
 from triton_models.declare.declaration import ModelDefinition
-from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.declare.models import Network, OnnxFile, PyTorchNetwork
 from triton_models.declare.network_inputs import with_inputs_of_examples
 from triton_models.facts.gpu_peaks import Peaks
 from triton_models.facts.tensorrt import Precision
@@ -149,7 +149,7 @@ class NetworkFloor:
 
 def costs_of(
     path: Path,
-    model: PyTorchNetwork | OnnxFile,
+    model: Network,
     declaration: ModelDefinition,
     *,
     batches: Sequence[int] = BATCHES,
@@ -197,7 +197,7 @@ def floors_of(
     return found
 
 
-def _as_onnx(model: PyTorchNetwork | OnnxFile, declaration: ModelDefinition, folder: Path) -> Path:
+def _as_onnx(model: Network, declaration: ModelDefinition, folder: Path) -> Path:
     from triton_models.builds.export.onnx import copy_onnx, export_network
     from triton_models.builds.export.weights import fetch
 
@@ -212,11 +212,7 @@ def _as_onnx(model: PyTorchNetwork | OnnxFile, declaration: ModelDefinition, fol
 
 
 def _batches(
-    model: PyTorchNetwork | OnnxFile,
-    declaration: ModelDefinition,
-    signature: Signature,
-    batches: Sequence[int],
-    of: Sizes,
+    model: Network, declaration: ModelDefinition, signature: Signature, batches: Sequence[int], of: Sizes
 ) -> Iterator[tuple[int, dict[str, Shape]]]:
     """Yield each batch size, with the shapes of the inputs."""
     usual = usual_sizes(model) if of == "usual" else largest_sizes(model)

@@ -81,6 +81,11 @@ class Job:
         """True if the build is for the rehearsal, which has stand-ins and its own Python."""
         return self.rehearsed or (self.compiler is None and not self.cpu)
 
+    @property
+    def on_gpu(self) -> bool:
+        """True if this machine has the GPU for which files are compiled."""
+        return self.compiler is not None and not self.rehearsed
+
     def model(self, config: ModelConfig) -> Path:
         """See `BuildJob.model`."""
         from triton_models.artifact.pbtxt import write_config
@@ -123,7 +128,7 @@ class Job:
         plugins: Sequence[str] = (),
     ) -> Path:
         """See `BuildJob.compile_plan`; a rehearsal writes a stand-in: see `tensorrt.stand_in`."""
-        runs_file = self.compiler is None or self.rehearsed
+        runs_file = not self.on_gpu
         needs_plugins = bool(plugins) and runs_file
         profiles = _check_network(
             onnx,

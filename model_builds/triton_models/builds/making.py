@@ -24,6 +24,7 @@ from triton_models.builds.derived import (
 )
 from triton_models.builds.environments import add_environments
 from triton_models.builds.job import Job
+from triton_models.builds.plan_profiles import profile_shapes, use_profiles
 from triton_models.builds.tensorrt.options import check_precision
 from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
 from triton_models.declare.declaration import ModelDefinition
@@ -31,6 +32,7 @@ from triton_models.declare.models import (
     DaliPipeline,
     Ensemble,
     Forest,
+    Network,
     OnnxFile,
     PythonModel,
     PyTorchNetwork,
@@ -41,8 +43,8 @@ from triton_models.declare.models import (
 from triton_models.declare.network_inputs import with_inputs_of_examples
 from triton_models.declare.reading import blame, place_of
 from triton_models.declare.requires import check_backends, check_requires
-from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
-from triton_models.facts.tensorrt import SMALL_BATCH, Precision
+from triton_models.declare.tensors import Tensor
+from triton_models.facts.tensorrt import Precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
     from triton_models.artifact.pbtxt import ModelConfig
     from triton_models.facts.releases import Release
 
-BATCH = "batch"
 CALLED_MODELS = Path(__file__).with_name("called_models.py")
 """The module that a model which calls others imports."""
 
@@ -67,22 +68,22 @@ def make(build: ModelDefinition, job: Job) -> None:
 
     check_backends(build, job.release)
     check_requires(build.requires, release=job.release)
-    compiles = job.compiler is not None and not job.rehearsed
     for model in build.models:
-        if compiles and isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt):
+        if job.on_gpu and isinstance(model, Network) and isinstance(model.backend, TensorRt):
             check_precision(job.release, build.precision(model))
     raise_if_any(environment_problems(build, job))
     build.check_tolerance(_precisions(build, job))
     if build.weights is not None:
         fetch(build.weights)
         job.sources["weights"] = described(build.weights)
-    configs: dict[str, ModelConfig] = {}
-    ensembles = [model for model in build.models if isinstance(model, Ensemble)]
+    configs = {
+        model.name: _MAKERS[type(model)](model, build, job)
+        for model in build.models
+        if not isinstance(model, Ensemble)
+    }
     for model in build.models:
-        if not isinstance(model, Ensemble):
-            configs[model.name] = _MAKERS[type(model)](model, build, job)
-    for ensemble in ensembles:
-        job.model(derived_ensemble(ensemble, configs))
+        if isinstance(model, Ensemble):
+            job.model(derived_ensemble(model, configs))
     add_environments(build, job)
     if build.write is not None:
         build.write(job)
@@ -93,7 +94,7 @@ def _precisions(build: ModelDefinition, job: Job) -> set[Precision]:
     """Return the precisions of the build: those declared, and without plans those of the files."""
     without_plans = set(build.precisions_without_gpu(cpu=job.cpu))
     if not without_plans and build.write is None:
-        without_plans = {"fp32"}
+        without_plans.add("fp32")
     if not job.compiler:
         return without_plans
     declared = set(build.precisions) or without_plans
@@ -126,10 +127,8 @@ def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: Job) -> Mo
     complete = model if model.inputs else with_inputs_of_examples(model, build)
     network = model.network()
     try:
-        if isinstance(model.backend, LibTorch):
-            return _make_torchscript(network, complete, model.backend, build, job)
-        if isinstance(model.backend, AotInductor):
-            return _make_compiled(network, complete, model.backend, build, job)
+        if isinstance(model.backend, LibTorch | AotInductor):
+            return _make_torch(network, complete, model.backend, build, job)
         return _make_exported(network, complete, build, job)
     except Exception as error:
         tensors = example_tensors(complete.inputs, batches=model.max_batch_size > 0)
@@ -142,15 +141,15 @@ def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Itera
     """Yield the first line of an error behind the exporter's own, which is about the exporter's steps."""
     import torch
 
+    if not isinstance(error, torch.onnx.OnnxExporterError):
+        return
     cause: BaseException = error
     while isinstance(cause, torch.onnx.OnnxExporterError) and cause.__cause__ is not None:
         cause = cause.__cause__
-    if not isinstance(error, torch.onnx.OnnxExporterError):
-        return
-    said = next((line.strip() for line in str(cause).splitlines() if line.strip()), "")
+    message = str(cause).strip().partition("\n")[0].rstrip()
     line = blame(cause, job.source)
     yield Problem(
-        what=f"{model.name!r} cannot be exported to ONNX: {type(cause).__name__}: {said}",
+        what=f"{model.name!r} cannot be exported to ONNX: {type(cause).__name__}: {message}",
         where=place_of(model, "network", job.source) if line == str(job.source) else line,
         fix="change that line, such as to torch.where, or serve the network as TorchScript: "
         'backend=LibTorch(export="script")',
@@ -169,7 +168,7 @@ def _make_exported(
     path = job.folder(model.name) / "model.onnx"
     plan = isinstance(model.backend, TensorRt)
     export_network(network, model, path, opset=job.release.plan_opset if plan else OPSET)
-    _check_outputs(model, [each.name for each in onnx_signature(path).outputs], job)
+    _check_outputs(model, len(onnx_signature(path).outputs), job)
     source = run_module(network, [tensor.name for tensor in model.inputs], model.outputs)
 
     def rewrite() -> None:
@@ -183,7 +182,7 @@ def _make_exported(
 def _finish(
     path: Path,
     source: Callable[[Any], Any] | None,
-    model: PyTorchNetwork | OnnxFile,
+    model: Network,
     build: ModelDefinition,
     job: Job,
     *,
@@ -203,14 +202,23 @@ def _finish(
     verified = prepare(path, source, model, build, job)
     if rewrite is not None:
         rewrite()
-    verified.lower()
-    config = _configure_network(model, build, job, job.signature(path), options=verified.gpu_options())
-    if isinstance(model.backend, TensorRt):
-        _compile(path, model, model.backend, job, precision=verified.precision_of_plan())
+    options = verified.lower()
+    tensors = _derive(model, job, job.signature(path))
+    config = _configure(model, build, job, tensors=tensors, options=options)
+    if isinstance(backend := model.backend, TensorRt):
+        job.compile_plan(
+            path,
+            shapes=profile_shapes(model, backend, job.release),
+            precision=verified.precision_of_plan(),
+            hardware=backend.hardware,
+            workspace_mb=backend.workspace_mb,
+            optimization_level=backend.optimization_level,
+            plugins=backend.plugins,
+        )
     return config
 
 
-def _check_tensors(path: Path, model: PyTorchNetwork | OnnxFile, job: Job) -> None:
+def _check_tensors(path: Path, model: Network, job: Job) -> None:
     """Refuse tensors that cannot be served; ONNX Runtime knows more of them than the file may say."""
     try:
         _derive(model, job, onnx_signature(path))
@@ -218,70 +226,56 @@ def _check_tensors(path: Path, model: PyTorchNetwork | OnnxFile, job: Job) -> No
         _derive(model, job, job.signature(path))
 
 
-def _check_outputs(model: PyTorchNetwork, exported: Sequence[str], job: Job) -> None:
+def _check_outputs(model: PyTorchNetwork, returned: int, job: Job) -> None:
     """Refuse a number of outputs other than declared: the exporter names those without a name itself."""
-    if len(exported) != len(model.outputs):
+    if returned != len(model.outputs):
+        declared = f"{len(model.outputs)} outputs are declared, {', '.join(model.outputs)}"
         raise FleetError.of(
-            what=f"{len(model.outputs)} outputs are declared, {', '.join(model.outputs)}; forward() returns "
-            f"{len(exported)}",
+            what=f"{declared}; forward() returns {returned}",
             where=place_of(model, "outputs", job.source),
             fix="correct outputs=[...], or what forward() returns",
             rule="network-outputs",
         )
 
 
-def _make_torchscript(
-    network: torch.nn.Module, model: PyTorchNetwork, backend: LibTorch, build: ModelDefinition, job: Job
+def _make_torch(
+    network: torch.nn.Module,
+    model: PyTorchNetwork,
+    backend: LibTorch | AotInductor,
+    build: ModelDefinition,
+    job: Job,
 ) -> ModelConfig:
+    """Export a network for PyTorch's own backends, and compare the file as they load it."""
     import torch
 
-    from triton_models.builds.export.pytorch import export_torchscript
+    from triton_models.builds.export.pytorch import compile_network, export_torchscript
     from triton_models.builds.verified import compare_module
 
-    path = job.folder(model.name) / "model.pt"
-    signature = export_torchscript(
-        network,
-        path,
-        name=model.name,
-        inputs=model.inputs,
-        outputs=model.outputs,
-        batches=model.max_batch_size > 0,
-        how=backend.export,
-        cpu=job.cpu,
-        tf32=backend.tf32,
-        cudnn=backend.cudnn is not False,
-    )
-    config = _configure_network(model, build, job, signature)
+    names: dict[str, Any] = {"name": model.name, "inputs": model.inputs, "outputs": model.outputs}
+    if isinstance(backend, LibTorch):
+        device, path = "cpu", job.folder(model.name) / "model.pt"
+        signature = export_torchscript(
+            network,
+            path,
+            **names,
+            batches=model.max_batch_size > 0,
+            how=backend.export,
+            cpu=job.cpu,
+            tf32=backend.tf32,
+            cudnn=backend.cudnn is not False,
+        )
+    else:
+        device, path = "cuda" if job.on_gpu else "cpu", job.folder(model.name) / "model.pt2"
+        tuning, tf32 = backend.max_autotune, backend.tf32
+        signature = compile_network(network, path, **names, device=device, tf32=tf32, max_autotune=tuning)
+        job.add_machine_code(path, precision=backend.precision, hardware=backend.hardware)
+    config = _configure(model, build, job, tensors=_derive(model, job, signature))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of deprecation
-        finished = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
-    compare_module(network, finished, model, build, job, inputs=signature.inputs)
-    return config
-
-
-def _make_compiled(
-    network: torch.nn.Module, model: PyTorchNetwork, backend: AotInductor, build: ModelDefinition, job: Job
-) -> ModelConfig:
-    import torch
-
-    from triton_models.builds.export.pytorch import compile_network
-    from triton_models.builds.verified import compare_module
-
-    device = "cuda" if job.compiler and not job.rehearsed else "cpu"
-    path = job.folder(model.name) / "model.pt2"
-    signature = compile_network(
-        network,
-        path,
-        name=model.name,
-        inputs=model.inputs,
-        outputs=model.outputs,
-        device=device,
-        tf32=backend.tf32,
-        max_autotune=backend.max_autotune,
-    )
-    job.add_machine_code(path, precision=backend.precision, hardware=backend.hardware)
-    config = _configure_network(model, build, job, signature)
-    finished = torch._inductor.aoti_load_package(str(path))
+        if isinstance(backend, LibTorch):
+            finished = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
+        else:
+            finished = torch._inductor.aoti_load_package(str(path))
     compare_module(network, finished, model, build, job, inputs=signature.inputs, device=device)
     return config
 
@@ -329,8 +323,8 @@ def _make_forest(model: Forest, build: ModelDefinition, job: Job) -> ModelConfig
     if compared is not None:
         job.compared[model.name] = compared
     _record_weights(model, job)
-    if refused := gpu_refuses_forest(model, shape, job.release):
-        model = _on_cpu(model, refused, job.release)
+    if reason := gpu_refuses_forest(model, shape, job.release):
+        model = _on_cpu(model, reason, job.release)
     config = _configure(
         model, build, job, tensors=tensors(model, shape), parameters=parameters(model, shape, job.release)
     )
@@ -341,21 +335,19 @@ def _make_forest(model: Forest, build: ModelDefinition, job: Job) -> ModelConfig
     return config
 
 
-def _on_cpu(forest: Forest, refused: str, release: Release) -> Forest:
+def _on_cpu(forest: Forest, reason: str, release: Release) -> Forest:
     """Place a forest on the CPU that the release's GPU importer would end its server on."""
     if forest.instances.kind == "KIND_GPU":
         raise FleetError.of(
-            what=f"release {release.name} cannot load {forest.name!r} on a GPU: it has {refused}",
+            what=f"release {release.name} cannot load {forest.name!r} on a GPU: it has {reason}",
             where=f"the instances of {forest.name!r}",
             why="loading it would end the server, with all its models",
             fix="remove kind: the build then places it on the CPU, with the same answers",
             rule="forest-gpu",
         )
     if forest.instances.kind != "KIND_CPU":
-        sys.stderr.write(
-            f"note: {forest.name} runs on the CPU: it has {refused}, which release {release.name} cannot "
-            "load on a GPU\n"
-        )
+        because = f"it has {reason}, which release {release.name} cannot load on a GPU"
+        sys.stderr.write(f"note: {forest.name} runs on the CPU: {because}\n")
     return replace(forest, instances=replace(forest.instances, kind="KIND_CPU", gpu_memory_mb=None))
 
 
@@ -386,44 +378,29 @@ def _weights(model: OnnxFile | TensorFlowGraph, build: ModelDefinition) -> Path:
 
 
 def _record_weights(model: OnnxFile | Forest | TensorFlowGraph, job: Job) -> None:
-    """Record the weights of a model that are not the declaration's."""
     from triton_models.builds.export.weights import described
 
     if model.weights is not None:
         job.sources[f"weights:{model.name}"] = described(model.weights)
 
 
-def _count(onnx: Path, model: PyTorchNetwork | OnnxFile, build: ModelDefinition, job: Job) -> None:
+def _count(onnx: Path, model: Network, build: ModelDefinition, job: Job) -> None:
     """Record what a network costs: of one row, and of the largest usual batch.
 
     The values that are alive at once are those of the largest sizes, because requests may have them.
     """
     from triton_models.builds.floor import BATCHES, costs_of
 
-    largest = max(each for each in BATCHES if each <= max(1, model.max_batch_size))
+    batches = sorted({1, max(batch for batch in BATCHES if batch <= max(1, model.max_batch_size))})
     try:
-        usual = most = costs_of(onnx, model, build, batches=sorted({1, largest}))
+        usual = most = costs_of(onnx, model, build, batches=batches)
         if usual_sizes(model) != largest_sizes(model):
-            most = costs_of(onnx, model, build, batches=sorted({1, largest}), sizes="largest")
+            most = costs_of(onnx, model, build, batches=batches, sizes="largest")
         both = zip(usual, most, strict=True)
         job.networks[model.name] = [replace(cost, live=big.live).as_dict() for cost, big in both]
     except Exception as error:  # noqa: BLE001  of ONNX's inference: the record is no reason to fail
         what = error.problems[0].what if isinstance(error, FleetError) else str(error).partition("\n")[0]
         job.networks[model.name] = what
-
-
-def _compile(
-    onnx: Path, model: PyTorchNetwork | OnnxFile, backend: TensorRt, job: Job, *, precision: Precision
-) -> None:
-    job.compile_plan(
-        onnx,
-        shapes=_profiles(model, backend, job.release),
-        precision=precision,
-        hardware=backend.hardware,
-        workspace_mb=backend.workspace_mb,
-        optimization_level=backend.optimization_level,
-        plugins=backend.plugins,
-    )
 
 
 def _copy(
@@ -442,32 +419,23 @@ def _copy(
         ) from error
 
 
-def _derive(
-    model: PyTorchNetwork | OnnxFile, job: Job, signature: Signature
-) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """Derive the inputs and outputs of a network's configuration."""
-    filled = {each.name for each in controls_of(model)}
-    signature = replace(signature, inputs=[each for each in signature.inputs if each.name not in filled])
+def _derive(model: Network, job: Job, signature: Signature) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    filled = {control.name for control in controls_of(model)}
+    inputs = [tensor for tensor in signature.inputs if tensor.name not in filled]
     declared = model.inputs if isinstance(model, PyTorchNetwork) else None
     return served_tensors(
-        signature,
+        replace(signature, inputs=inputs),
         name=model.name,
-        backend="onnxruntime" if job.cpu and isinstance(model.backend, TensorRt) else model.backend.backend,
+        backend=_backend(model, job).backend,
         max_batch_size=model.max_batch_size,
         release=job.release,
-        declared=declared and [each for each in declared if each.name not in filled],
+        declared=declared and [tensor for tensor in declared if tensor.name not in filled],
     )
 
 
-def _configure_network(
-    model: PyTorchNetwork | OnnxFile,
-    build: ModelDefinition,
-    job: Job,
-    signature: Signature,
-    *,
-    options: Mapping[str, bool] | None = None,
-) -> ModelConfig:
-    return _configure(model, build, job, tensors=_derive(model, job, signature), options=options)
+def _backend(model: ServedModel, job: Job) -> Any:
+    """Return the backend that serves a model: on CPUs, ONNX Runtime serves the file of a plan."""
+    return OnnxRuntime() if job.cpu and isinstance(model.backend, TensorRt) else model.backend
 
 
 def _configure(
@@ -491,36 +459,35 @@ def _configure(
         parameters=parameters,
     )
     if isinstance(model, DaliPipeline) and model.batching is not None:
-        for each in config.input:
-            each.allow_ragged_batch = -1 in each.dims
+        for tensor in config.input:
+            tensor.allow_ragged_batch = -1 in tensor.dims
     if model.instances.gpu_memory_mb is not None:
         config.parameters[GPU_MEMORY].string_value = str(model.instances.gpu_memory_mb)
-    backend = OnnxRuntime() if job.cpu and isinstance(model.backend, TensorRt) else model.backend
+    backend = _backend(model, job)
     backend.configure(config)
     warm: Sequence[int] = ()
-    if isinstance(backend, TensorRt) and isinstance(model, PyTorchNetwork | OnnxFile):
-        profiles = _profiles(model, backend, job.release)
-        _use_profiles(config, len(profiles), backend, job.release)
+    if isinstance(backend, TensorRt) and isinstance(model, Network):
+        profiles = profile_shapes(model, backend, job.release)
+        use_profiles(config, len(profiles), backend, job.release)
         # Each profile loads its kernels when it runs first. A stand-in has none.
-        smaller = () if job.portable else [next(iter(each.values())) for each in profiles[1:]]
-        warm = [each.max[0] + 1 for each in smaller]
+        smaller = [] if job.portable else profiles[1:]
+        warm = [next(iter(shapes.values())).max[0] + 1 for shapes in smaller]
     if isinstance(backend, OnnxRuntime) and not job.cpu and model.instances.kind != "KIND_CPU":
         backend.configure_gpu(config, switches_tf32=job.release.switches_tf32, **options or {})
-    on_gpu = job.compiler is not None and not job.rehearsed
-    if on_gpu and isinstance(backend, OnnxRuntime | LibTorch) and backend.precision == "tf32":
+    if job.on_gpu and isinstance(backend, OnnxRuntime | LibTorch) and backend.precision == "tf32":
         job.precisions.append("tf32")
     if isinstance(backend, OpenVino):
         job.precisions.append(backend.precision)
     directory = job.root / model.name
-    if isinstance(model, PyTorchNetwork | OnnxFile | TensorFlowGraph):
+    if isinstance(model, Network | TensorFlowGraph):
         _add_labels(model, config, job)
     add_warm_up(model, config, directory, examples=build.examples, also=warm)
     write_config(config, directory / CONFIG_FILE)
     return config
 
 
-def _add_labels(model: PyTorchNetwork | OnnxFile | TensorFlowGraph, config: ModelConfig, job: Job) -> None:
-    outputs = {each.name: each for each in config.output}
+def _add_labels(model: Network | TensorFlowGraph, config: ModelConfig, job: Job) -> None:
+    outputs = {output.name: output for output in config.output}
     for name, file in model.labels.items():
         if name not in outputs:
             raise FleetError.of(
@@ -532,57 +499,3 @@ def _add_labels(model: PyTorchNetwork | OnnxFile | TensorFlowGraph, config: Mode
         target = job.root / model.name / Path(file).name
         _copy(job.source / file, target, model)
         outputs[name].label_filename = target.name
-
-
-def _profiles(
-    model: PyTorchNetwork | OnnxFile, backend: TensorRt, release: Release
-) -> list[Mapping[str, ShapeRange]]:
-    """Return the shapes of a plan's profiles: of all batches, and maybe of the small ones.
-
-    A server that is given no profile uses the first.
-    """
-    if isinstance(model, OnnxFile):
-        shapes = dict(model.profile)
-    else:
-        shapes = {tensor.name: _range(tensor, model) for tensor in model.inputs}
-    small = backend.small_batch
-    if small is None:
-        pays = release.sizes_contexts and all(each.opt[:1] > (SMALL_BATCH,) for each in shapes.values())
-        small = SMALL_BATCH if pays else 0
-    if not model.max_batch_size or not shapes or any(each.min[:1] > (small,) for each in shapes.values()):
-        return [shapes]
-    smaller = {
-        name: replace(each, opt=(*each.min[:1], *each.opt[1:]), max=(small, *each.max[1:]))
-        for name, each in shapes.items()
-    }
-    return [shapes, smaller]
-
-
-def _use_profiles(config: ModelConfig, profiles: int, backend: TensorRt, release: Release) -> None:
-    """Give each instance all profiles of its plan: the backend selects one for each batch.
-
-    It takes the profile whose tuned shape is closest (GetMostOptimizedProfile in src/instance_state.cc of
-    tensorrt_backend, r24.03 to r25.09, read 2026-11-26). The scheduler ignores profiles, so an instance with
-    the small one alone would get batches that it must refuse.
-    """
-    if profiles > 1:
-        config.instance_group[0].profile.extend(map(str, range(profiles)))
-        if backend.context_memory is None and release.sizes_contexts:
-            config.parameters["execution_context_allocation_strategy"].string_value = "ON_PROFILE_CHANGE"
-
-
-def _range(tensor: Tensor, model: PyTorchNetwork) -> ShapeRange:
-    """Return the shapes of one input that a plan accepts: every batch size, and every declared size."""
-    sizes = [
-        size if isinstance(size, DynamicDim) else DynamicDim(name="fixed", min=size, max=size)
-        for size in tensor.dims
-    ]
-    if model.max_batch_size:
-        largest, backend = model.max_batch_size, model.backend
-        best = backend.tuned_batch(largest, model.batching) if isinstance(backend, TensorRt) else None
-        sizes.insert(0, DynamicDim(name=BATCH, opt=best, max=largest))
-    return ShapeRange(
-        min=tuple(size.min for size in sizes),
-        opt=tuple(size.usual for size in sizes),
-        max=tuple(size.max for size in sizes),
-    )

@@ -9,38 +9,46 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.compared import Compared, Range
+from triton_models.artifact.compared import Compared
 from triton_models.artifact.networks import NetworkTensor, onnx_signature, side_files
 from triton_models.base.errors import FleetError
 from triton_models.builds.derived import NETWORK_BATCH
+from triton_models.builds.export.accepted import accepted_by, accepted_by_module, nodes_of
+from triton_models.builds.export.compared import (
+    SOURCE_DIFFERS,
+    Comparison,
+    Difference,
+    Run,
+    first_line,
+    run_file,
+    run_module,
+    run_torch,
+    threads_of,
+)
+from triton_models.builds.export.drawn import FEW, Drawn, example_requests
 from triton_models.builds.job import Job
-from triton_models.declare.backends import LibTorch, OnnxRuntime, TensorRt
+from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, TensorRt
 from triton_models.declare.declaration import Example, ModelDefinition
-from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.declare.models import Network, OnnxFile, PyTorchNetwork
 from triton_models.declare.tensors import DynamicDim
 from triton_models.facts.tensorrt import QUANTIZED, Precision
 
 if TYPE_CHECKING:
     import torch
 
-    from triton_models.builds.export.compared import Comparison, Difference
-    from triton_models.builds.export.drawn import Drawn
-
 _CODES = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _WITHOUT_TOLERANCE = 1e-3
-_RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"})
-_RANDOM |= {"RandomUniformLike", "If", "Loop"}
+_RANDOM = frozenset(
+    {
+        *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
+        *("RandomUniformLike", "If", "Loop"),
+    }
+)
 _BOTH_ENDS = "DynamicQuantizeLinear"
 _QUANTIZES_BATCHES = ".quantized.dynamic"  # in the names of PyTorch's modules
 
 
-def prepare(
-    path: Path,
-    source: Callable[[Any], Any] | None,
-    model: PyTorchNetwork | OnnxFile,
-    build: ModelDefinition,
-    job: Job,
-) -> Verified:
+def prepare(path: Path, source: Run | None, model: Network, build: ModelDefinition, job: Job) -> Verified:
     """Answer examples and drawn inputs with the source of a network: a function, or else its file.
 
     Raises:
@@ -68,9 +76,7 @@ def compare_module(
     Raises:
         FleetError: The answers differ, or the network does not batch, or refuses drawn inputs.
     """
-    from triton_models.builds.export.compared import Comparison, run_module, run_torch, threads_of
-
-    names, threads = [tensor.name for tensor in inputs], threads_of(network)
+    names = [tensor.name for tensor in inputs]
     comparison = Comparison(
         source=run_module(network, names, model.outputs, device=device),
         drawing=_drawing_of(network, inputs, model, build, device=device),
@@ -79,16 +85,14 @@ def compare_module(
     ).prepare()
     if _cannot_compare(comparison):
         return
-    precision = model.backend.precision if device != "cpu" else None
-    allowed = _allowed(build, precision or "fp32")
-    run = run_torch(finished, names, model.outputs, device=device, threads=threads)
+    precision = (model.backend.precision if device != "cpu" else None) or "fp32"
+    allowed = _allowed(build, precision)
+    run = run_torch(finished, names, model.outputs, device=device, threads=threads_of(network))
     file = "model.pt" if isinstance(model.backend, LibTorch) else "model.pt2"
     # First, because a branch on values that a trace loses also makes rows depend on their batch.
-    _refuse_difference(
-        comparison, run, allowed, file=file, fix=lambda difference: _fix_of_torch(model, difference)
-    )
+    _refuse_difference(comparison, run, allowed, file=file)
     _refuse_rows(comparison)
-    _record(comparison, job, allowed=allowed, precision=precision or "fp32")
+    _record(comparison, job, allowed=allowed, precision=precision)
 
 
 def _drawing_of(
@@ -100,18 +104,15 @@ def _drawing_of(
     device: str,
 ) -> Drawn:
     """Return what draws inputs for a network of PyTorch, by its declaration and by one run."""
-    from triton_models.builds.export.accepted import accepted_by_module
-    from triton_models.builds.export.drawn import Drawn, example_requests
     from triton_models.builds.export.onnx import example_tensors
 
     batches = model.max_batch_size > 0
     usual = [
-        replace(each, dims=[size.usual if isinstance(size, DynamicDim) else size for size in each.dims])
-        for each in model.inputs
+        replace(tensor, dims=[size.usual if isinstance(size, DynamicDim) else size for size in tensor.dims])
+        for tensor in model.inputs
     ]
-    tensors = example_tensors(usual, batches=batches)
-    tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
-    accepted, operations = accepted_by_module(network, tensors)
+    tensors = example_tensors(usual, batches=batches).items()
+    accepted, operations = accepted_by_module(network, {name: value.to(device) for name, value in tensors})
     weights = 2.0 * sum(weight.numel() for weight in network.parameters())
     requests, written = example_requests(build.examples(), inputs)
     return Drawn(
@@ -124,19 +125,27 @@ def _drawing_of(
     )
 
 
-def _promise(difference: Difference) -> str:
-    promise = f'inputs_between={{"{difference.empty}": Between(0, 1, why="...", never_empty=True)}}'
-    return f"if each row of {difference.empty!r} has a value above 0, promise it: {promise}"
-
-
-def _fix_of_torch(model: PyTorchNetwork, difference: Difference | None) -> str:
+def _fix_of_difference(model: Network, difference: Difference | None) -> str:
+    """Return what to do about a finished file that differs from its source, or cannot answer."""
+    if isinstance(model, OnnxFile) and model.optimize:
+        return "remove optimize=True"
+    by_torch = isinstance(model.backend, LibTorch | AotInductor)
+    script = "serve it as TorchScript: LibTorch()"
     if difference is not None and difference.empty:
-        return f"{_promise(difference)}; otherwise correct forward() for rows without one"
+        promise = f'inputs_between={{"{difference.empty}": Between(0, 1, why="...", never_empty=True)}}'
+        other = "correct forward() for rows without one" if by_torch else script
+        has_value = f"if each row of {difference.empty!r} has a value above 0"
+        return f"{has_value}, promise it: {promise}; otherwise {other}"
     ranges = "if such inputs never come, say which do: inputs_between={...}"
     if isinstance(model.backend, LibTorch) and model.backend.export == "trace":
         return f'export it with LibTorch(export="script"), which keeps branches and loops; or, {ranges}'
-    other = "OnnxRuntime()" if isinstance(model.backend, LibTorch) else "LibTorch()"
-    return f"{ranges}; otherwise allow a larger tolerance, or serve it with {other}"
+    if by_torch:
+        backend = "OnnxRuntime()" if isinstance(model.backend, LibTorch) else "LibTorch()"
+        return f"{ranges}; otherwise allow a larger tolerance, or serve it with {backend}"
+    if difference is not None and difference.drawn:
+        hidden = "correct forward() where it decides by values that tracing does not see"
+        return f"{ranges}; otherwise allow a larger tolerance, or {hidden}"
+    return f"correct forward() where it decides by values or sizes, or {script}"
 
 
 def _refuse_rows(comparison: Comparison) -> None:
@@ -152,62 +161,42 @@ def _refuse_rows(comparison: Comparison) -> None:
 
 
 def _cannot_compare(comparison: Comparison) -> bool:
-    """Return whether nothing can be compared, and print why."""
     if comparison.why_not:
         name = comparison.drawing.model.name
         sys.stderr.write(f"note: {name} is not compared with its source: {comparison.why_not}\n")
     return bool(comparison.why_not)
 
 
-def _refuse_difference(
-    comparison: Comparison,
-    finished: Callable[[Any], Any],
-    allowed: float,
-    *,
-    file: str,
-    fix: Callable[[Difference | None], str],
-) -> None:
-    from triton_models.builds.export.compared import SOURCE_DIFFERS
-
-    name = comparison.drawing.model.name
+def _refuse_difference(comparison: Comparison, finished: Run, allowed: float, *, file: str) -> None:
+    model, cause = comparison.drawing.model, None
+    difference: Difference | None = None
     try:
         difference = comparison.differs(finished, allowed)
-    except Exception as error:
-        said = str(error).strip().partition("\n")[0]
-        raise SOURCE_DIFFERS.error(
-            what=f"{name!r} answers, and its finished file does not: {said}",
-            where=f"{name}/1/{file}",
-            fix=fix(None),
-        ) from error
-    if difference:
-        raise SOURCE_DIFFERS.error(
-            what=f"{name!r} does not answer as its source does: {difference}",
-            where=f"{name}/1/{file}",
-            fix=fix(difference),
-        )
+        what = f"{model.name!r} does not answer as its source does: {difference}" if difference else ""
+    except Exception as error:  # noqa: BLE001  whatever a framework raises
+        cause, what = error, f"{model.name!r} answers, and its finished file does not: {first_line(error)}"
+    if what:
+        fix = _fix_of_difference(model, difference)
+        raise SOURCE_DIFFERS.error(what=what, where=f"{model.name}/1/{file}", fix=fix) from cause
 
 
 def _record(comparison: Comparison, job: Job, *, allowed: float, precision: Precision) -> None:
     """Record what has been compared, unless a plan is served, which this machine has not compared."""
-    model = comparison.drawing.model
+    model, limits = comparison.drawing.model, comparison.drawing.limits
     if comparison.not_finite:
         count = f"{comparison.not_finite} of {comparison.rows} drawn rows"
         sys.stderr.write(f"note: the source of {model.name} answers NaN or infinity to {count}\n")
-    if limits := comparison.drawing.limits:
+    if limits:
         sys.stderr.write(f"note: {model.name} is compared with {limits}: more takes too long here\n")
-    if isinstance(model.backend, TensorRt) and job.compiler and not job.rehearsed:
+    if isinstance(model.backend, TensorRt) and job.on_gpu:
         return
-    spans = model.inputs_between.items()
     job.compared[model.name] = Compared(
         examples=len(comparison.drawing.written),
         drawn=comparison.rows,
         allowed=allowed,
         precision=precision,
-        limits=comparison.drawing.limits,
-        ranges={
-            name: Range(low=span.low, high=span.high, why=span.why, never_empty=span.never_empty)
-            for name, span in spans
-        },
+        limits=limits,
+        ranges=model.inputs_between,
     )
 
 
@@ -231,18 +220,10 @@ def prevents_batches(path: Path, batch: int) -> str:
 
 
 def _comparison(
-    path: Path,
-    source: Callable[[Any], Any] | None,
-    model: PyTorchNetwork | OnnxFile,
-    *,
-    examples: Sequence[Example],
-    operations: float,
+    path: Path, source: Run | None, model: Network, *, examples: Sequence[Example], operations: float
 ) -> Comparison:
     import onnx
 
-    from triton_models.builds.export.accepted import accepted_by, nodes_of
-    from triton_models.builds.export.compared import Comparison, run_file, session
-    from triton_models.builds.export.drawn import FEW, Drawn, example_requests
     from triton_models.builds.export.half import is_half, is_quantized
 
     network = onnx.load(str(path), load_external_data=not any(side_files(path)))
@@ -260,17 +241,17 @@ def _comparison(
     if source is None and not why_not:
         as_it_is = is_half(network) or is_quantized(network)
         try:  # with the optimizations that a user's own session has
-            source = run_file(session(str(path), optimized=not as_it_is))
+            source = run_file(str(path), optimized=not as_it_is)
         except Exception as error:  # noqa: BLE001  whatever ONNX Runtime raises
-            said = str(error).partition("\n")[0].replace(str(path), path.name)
-            why_not = f"ONNX Runtime cannot load it here: {_CODES.sub('', said)}"
+            message = _CODES.sub("", first_line(error).replace(str(path), path.name))
+            why_not = f"ONNX Runtime cannot load it here: {message}"
     operators = {node.op_type for node in nodes_of(network)}
     return Comparison(
         source=source or (lambda request: {}),
         drawing=drawing,
         why_not=why_not,
         by_row=_BOTH_ENDS not in operators,
-        may_be_random=drawing.rows > FEW or any(each in _RANDOM for each in operators),
+        may_be_random=drawing.rows > FEW or not operators.isdisjoint(_RANDOM),
     ).prepare()
 
 
@@ -278,55 +259,53 @@ def _unproven(examples: Sequence[Example]) -> str:
     """Return why examples do not show that FP16 is enough; empty if the user wrote some."""
     if not examples:
         return "it has no examples"
-    return "none of its examples is yours: a tool made them up" * all(each.generated for each in examples)
+    generated = all(example.generated for example in examples)
+    return "none of its examples is yours: a tool made them up" if generated else ""
 
 
-def _fix_of(refused: str) -> str:
+def _fix_of(problem: str) -> str:
     """Return what to do about a network that cannot be in FP16, although its declaration says so."""
     remove = "remove precision, so that the network stays in FP32"
-    if "examples" in refused:
+    if "examples" in problem:
         return f"write real requests in examples(), without generated=True, or {remove}"
-    if " differs by " in refused:
-        return (
-            f"{remove}; or say with inputs_between which values come, or allow a larger difference for fp16"
-        )
-    return f"{remove}; or say with inputs_between which values come" if " about " in refused else remove
+    ranges = f"{remove}; or say with inputs_between which values come"
+    if " differs by " in problem:
+        return f"{ranges}, or allow a larger difference for fp16"
+    return ranges if " about " in problem else remove
 
 
 def _without_array(inputs: Sequence[NetworkTensor]) -> str:
-    return next((said for tensor in inputs if (said := _no_array(tensor.data_type))), "")
-
-
-def _no_array(data_type: str) -> str:
-    if data_type == "TYPE_BF16" or not data_type.startswith("TYPE_"):
-        return f"NumPy has no {data_type.removeprefix('TYPE_')}, the type of an input"
+    """Return why inputs cannot be drawn: the name of a type that NumPy lacks; empty if they can."""
+    for name in [tensor.data_type for tensor in inputs]:
+        if name == "TYPE_BF16" or not name.startswith("TYPE_"):
+            return f"NumPy has no {name.removeprefix('TYPE_')}, the type of an input"
     return ""
 
 
-def _operations(path: Path, model: PyTorchNetwork | OnnxFile, job: Job) -> float:
+def _operations(path: Path, model: Network, job: Job) -> float:
     """Return what one row costs; without figures, two operations for each weight and some tokens."""
     costs = job.networks.get(model.name)
     if isinstance(costs, list) and costs:
         return float(costs[0].get("operations", 0.0))
     files = (path, *(path.with_name(name) for name in side_files(path)))
-    return 16.0 * sum(each.stat().st_size for each in files)
+    return 16.0 * sum(file.stat().st_size for file in files)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """A network on its way from its source to its finished file."""
 
     path: Path
     comparison: Comparison
-    model: PyTorchNetwork | OnnxFile
+    model: Network
     build: ModelDefinition
     job: Job
-    half: bool = False
-    mixed: bool = False
-    strict: bool = False
 
-    def lower(self) -> None:
+    def lower(self) -> dict[str, bool]:
         """Bring the file into its precision, and compare it with its source.
+
+        Returns:
+            The options of `OnnxRuntime.configure_gpu` that depend on the file.
 
         Raises:
             FleetError: Its answers differ, or it cannot be in the precision that is declared.
@@ -336,31 +315,37 @@ class Verified:
         from triton_models.builds.export.half import is_half, is_mixed, is_quantized, norm_modes
 
         network = onnx.load(str(self.path), load_external_data=False)
-        asked = isinstance(self.model, OnnxFile) and self.model.backend.precision == "fp16"
-        converted, cpu, quantized = False, self.job.cpu, is_quantized(network)
+        backend, cpu = self.model.backend, self.job.cpu
+        converted, quantized = False, is_quantized(network)
+        file_of_plan = isinstance(self.model, OnnxFile) and isinstance(backend, TensorRt)
         if self.build.precision_without_gpu(self.model, cpu=cpu) == "fp16":
             converted = self._tolerates_fp16()  # a file that is in FP16 already, too
-        elif asked and isinstance(self.model.backend, TensorRt) and not quantized and not cpu:
+        elif file_of_plan and backend.precision == "fp16" and not quantized and not cpu:
             self._tolerates_fp16(write=False)
-        self.half = converted or is_half(network)
-        finished = onnx.load(str(self.path), load_external_data=False) if converted else network
-        self.mixed = self.half and is_mixed(finished)
-        if self.half and not any(side_files(self.path)):
-            self.strict, _ = norm_modes(network, self.job.release)  # of the file before casts are between
+        half, options = converted or is_half(network), {}
+        if half:
+            finished = onnx.load(str(self.path), load_external_data=False) if converted else network
+            # Of the file before casts are between a sum and its normalization.
+            strict = not any(side_files(self.path)) and norm_modes(network, self.job.release)[0]
+            options = {"half": not is_mixed(finished), "strict_norms": strict}
         tolerance = self.build.tolerance
         has_tolerance = not isinstance(tolerance, Mapping) or "fp16" in tolerance
-        if self.half and isinstance(self.model.backend, OnnxRuntime) and has_tolerance:
+        if half and isinstance(backend, OnnxRuntime) and has_tolerance:
             self.job.precisions.append("fp16")
-        self._compare(as_it_is=self.half or quantized, converted=converted)
-
-    def gpu_options(self) -> dict[str, bool]:
-        """Return the options of `OnnxRuntime.configure_gpu` that depend on the file."""
-        return {"half": not self.mixed, "strict_norms": self.strict} if self.half else {}
+        declared = self.build.precision(self.model)
+        precision: Precision = declared if declared in QUANTIZED else "fp16" if half else "fp32"
+        if not _cannot_compare(self.comparison):
+            allowed = _allowed(self.build, precision)
+            if not converted:  # what was converted has been compared with its roundings
+                served = run_file(str(self.path), optimized=not (half or quantized))
+                _refuse_difference(self.comparison, served, allowed, file=self.path.name)
+            _record(self.comparison, self.job, allowed=allowed, precision=precision)
+        return options
 
     def precision_of_plan(self) -> Precision:
         """Return the precision to compile a plan in."""
-        precision, compiles = self.build.precision(self.model), self.job.compiler and not self.job.rehearsed
-        if precision == "fp16" and compiles and not isinstance(self.model, OnnxFile):
+        precision = self.build.precision(self.model)
+        if precision == "fp16" and self.job.on_gpu and not isinstance(self.model, OnnxFile):
             return "fp16" if self._tolerates_fp16(write=False) else "fp32"
         return precision
 
@@ -368,52 +353,23 @@ class Verified:
         """Convert a file to FP16 if its answers stay within the tolerance, else say why it stays in FP32."""
         from triton_models.builds.export.half import halve
 
-        asked = self.model.backend.precision == "fp16"
-        refused = ""
-        if asked and isinstance(self.model, OnnxFile):
-            refused = _unproven(self.build.examples())
-        refused = refused or halve(
-            self.path,
-            self.comparison,
-            allowed=self.build.allowed("fp16") if self.build.tolerance is not None else _WITHOUT_TOLERANCE,
-            release=self.job.release,
-            write=write,
-        )
-        if refused and asked:
+        name, declared, problem = self.model.name, self.model.backend.precision == "fp16", ""
+        if declared and isinstance(self.model, OnnxFile):
+            problem = _unproven(self.build.examples())
+        if not problem:
+            without = self.build.tolerance is None
+            allowed = _WITHOUT_TOLERANCE if without else self.build.allowed("fp16")
+            release = self.job.release
+            problem = halve(self.path, self.comparison, allowed=allowed, release=release, write=write)
+        if problem and declared:
             raise FleetError.of(
-                what=f"{self.model.name!r} cannot be in FP16: {refused}",
-                where=f"the precision of {self.model.name!r}",
-                fix=_fix_of(refused),
+                what=f"{name!r} cannot be in FP16: {problem}",
+                where=f"the precision of {name!r}",
+                fix=_fix_of(problem),
                 rule="fp16-tolerance",
             )
-        if refused:
+        if problem:
             self.build.check_tolerance(["fp32"])
-            more = "; inputs_between says which values come" if " for the drawn " in refused else ""
-            sys.stderr.write(f"note: {self.model.name} stays in FP32: {refused}{more}\n")
-        return not refused
-
-    def _compare(self, *, as_it_is: bool, converted: bool) -> None:
-        from triton_models.builds.export.compared import run_file, session
-
-        comparison = self.comparison
-        if _cannot_compare(comparison):
-            return
-        declared = self.build.precision(self.model)
-        precision: Precision = declared if declared in QUANTIZED else "fp16" if self.half else "fp32"
-        allowed = _allowed(self.build, precision)
-        if not converted:  # what was converted has been compared with its roundings
-            finished = run_file(session(str(self.path), optimized=not as_it_is))
-            _refuse_difference(comparison, finished, allowed, file=self.path.name, fix=self._fix)
-        _record(comparison, self.job, allowed=allowed, precision=precision)
-
-    def _fix(self, found: Difference | None) -> str:
-        if isinstance(self.model, OnnxFile) and self.model.optimize:
-            return "remove optimize=True"
-        if found is not None and found.empty:
-            return f"{_promise(found)}; otherwise serve it as TorchScript: LibTorch()"
-        if found is not None and found.drawn:
-            return (
-                "if such inputs never come, say which do: inputs_between={...}; otherwise allow a larger "
-                "tolerance, or correct forward() where it decides by values that tracing does not see"
-            )
-        return "correct forward() where it decides by values or sizes, or serve it as TorchScript: LibTorch()"
+            more = "; inputs_between says which values come" if " for the drawn " in problem else ""
+            sys.stderr.write(f"note: {name} stays in FP32: {problem}{more}\n")
+        return not problem

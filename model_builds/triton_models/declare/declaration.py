@@ -16,6 +16,7 @@ from triton_models.declare.models import (
     Ensemble,
     Forest,
     Model,
+    Network,
     OnnxFile,
     PythonModel,
     PyTorchNetwork,
@@ -182,14 +183,14 @@ class ModelDefinition:
         )
 
     @property
-    def _networks(self) -> list[PyTorchNetwork | OnnxFile]:
-        return [model for model in self.models if isinstance(model, PyTorchNetwork | OnnxFile)]
+    def _networks(self) -> list[Network]:
+        return [model for model in self.models if isinstance(model, Network)]
 
     def precisions_without_gpu(self, *, cpu: bool = False) -> frozenset[Precision]:
         """Return the precisions of a build without a GPU, which is portable or for CPUs."""
         return frozenset(self.precision_without_gpu(each, cpu=cpu) for each in self._networks)
 
-    def precision_without_gpu(self, network: PyTorchNetwork | OnnxFile, *, cpu: bool) -> Precision:
+    def precision_without_gpu(self, network: Network, *, cpu: bool) -> Precision:
         """Return the precision of a network in such a build: plans are files in FP32, unless quantized.
 
         For CPUs, no network is in FP16.
@@ -199,7 +200,7 @@ class ModelDefinition:
             return precision
         return "fp16" if precision == "fp16" and isinstance(backend, OnnxRuntime) and not cpu else "fp32"
 
-    def precision(self, network: PyTorchNetwork | OnnxFile) -> Precision:
+    def precision(self, network: Network) -> Precision:
         """Return the precision of a network on a GPU.
 
         A file keeps its own unless the declaration says otherwise. A network of PyTorch is in FP16 by default

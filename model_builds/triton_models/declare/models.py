@@ -451,7 +451,8 @@ class Ensemble:
             yield Mistake("steps", f"the ensemble {self.name!r} has no steps", fix="name its models")
 
 
-ServedModel: TypeAlias = PyTorchNetwork | OnnxFile | PythonModel | DaliPipeline | Forest | TensorFlowGraph
+Network: TypeAlias = PyTorchNetwork | OnnxFile
+ServedModel: TypeAlias = Network | PythonModel | DaliPipeline | Forest | TensorFlowGraph
 Model: TypeAlias = ServedModel | Ensemble
 
 
@@ -500,7 +501,7 @@ def _batched(model: ServedModel, why: str) -> Iterator[Mistake]:
         yield Mistake("max_batch_size", what, fix=f"write the largest batch, 1 or more: {why}")
 
 
-def _for_tensorrt(network: PyTorchNetwork | OnnxFile) -> Iterator[Mistake]:
+def _for_tensorrt(network: Network) -> Iterator[Mistake]:
     if not isinstance(network.backend, TensorRt):
         return
     best, small, largest = network.backend.opt_batch, network.backend.small_batch, network.max_batch_size
@@ -541,7 +542,7 @@ def _controls_of_network(network: PyTorchNetwork) -> Iterator[Mistake]:
             yield Mistake("inputs", what, fix=f'add Tensor("{control.name}", "{control.data_type}", [1])')
 
 
-def _for_openvino(network: PyTorchNetwork | OnnxFile) -> Iterator[Mistake]:
+def _for_openvino(network: Network) -> Iterator[Mistake]:
     if network.max_batch_size > 1:
         what = f"max_batch_size {network.max_batch_size} of {network.name!r}, for OpenVino"
         fix = "write 0; an open first size of each tensor allows several rows per request"

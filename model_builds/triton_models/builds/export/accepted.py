@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
 ML_DOMAIN = "ai.onnx.ml"
@@ -46,9 +47,18 @@ _ASKS = frozenset(
 _CHOOSES = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "Where": 0, "Reshape": 1, "Slice": 1}
 _FLOATS = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE and BFLOAT16 of onnx.TensorProto
 _BOOL = 9
-_BY_CONSTANTS = frozenset({"Gemm", "MatMul", "Sub", "Add", "Div", "Mul"})
-_WORDS = ("keys_strings", "cats_strings", "pool_strings", "string_vocabulary", "keys_tensor", "classlabels")
-_NUMBERS = ("keys_int64s", "cats_int64s", "pool_int64s", "int64_vocabulary", "cats_int64s")
+_ARITHMETIC = frozenset({"Sub", "Add", "Div", "Mul"})
+_BY_CONSTANTS = _ARITHMETIC | {"Gemm", "MatMul"}
+_EMBEDDINGS = {0: 2, 1: 4}  # of EmbedLayerNormalization: the tables of tokens and of segments
+_LOOKUPS = frozenset(
+    {
+        *("LabelEncoder", "CategoryMapper", "OneHotEncoder", "TfIdfVectorizer"),
+        *("StringNormalizer", "DictVectorizer"),
+    }
+)
+_WORDS = ("keys_strings", "cats_strings", "pool_strings", "string_vocabulary", "keys_tensor")
+_NUMBERS = ("keys_int64s", "cats_int64s", "pool_int64s", "int64_vocabulary")
+_VALUES = frozenset({"value", "value_float", "value_int", "value_floats", "value_ints"})
 _FEW = 512
 _SMALL = 1024  # numbers of a constant that may be a shape
 
@@ -91,12 +101,7 @@ class Accepted:
     @property
     def reach(self) -> float:
         """The largest usual value, three scales from the center; 0 if no operator says one."""
-        import numpy as np
-
-        if self.center is None and self.scale is None:
-            return 0.0
-        center = np.abs(self.center) if self.center is not None else np.zeros(1)
-        scale = np.abs(self.scale) if self.scale is not None else np.zeros(1)
+        center, scale = (0.0 if part is None else np.abs(part) for part in (self.center, self.scale))
         return float(np.max(center, initial=0.0) + 3 * np.max(scale, initial=0.0))
 
 
@@ -126,13 +131,16 @@ def inferred_graph(network: Any) -> Any:
     return onnx.shape_inference.infer_shapes(light).graph
 
 
+def values_of(graph: Any) -> dict[str, Any]:
+    """Return what an inferred graph says about each of its values that are no weights, by name."""
+    return {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
+
+
 def accepted_by(network: Any) -> dict[str, Accepted]:
     """Return what a network of onnx says about each of its inputs."""
     graph = _Graph.of(network)
-    return {
-        each.name: replace(graph.follow(each.name), computes=graph.computes(each.name))
-        for each in network.graph.input
-    }
+    names = [tensor.name for tensor in network.graph.input]
+    return {name: replace(graph.follow(name), computes=graph.computes(name)) for name in names}
 
 
 def accepted_by_module(
@@ -189,7 +197,6 @@ class _Graph:
 
     @classmethod
     def of(cls, network: Any) -> _Graph:
-        import numpy as np
         from onnx import numpy_helper
 
         graph = cls()
@@ -207,152 +214,143 @@ class _Graph:
 
     def follow(self, name: str) -> Accepted:
         """Collect what the operators behind an input say, up to those that compute something new."""
-        accepted, seen, waiting = Accepted(), {name}, deque([name])
-        while waiting:
-            value = waiting.popleft()
-            for node in self.readers.get(value, ()):
-                accepted = self._read(node, value, accepted)
-                picks = node.op_type in _PICKS and value == node.input[0]
-                if not picks and (node.op_type not in _MOVES or self._mixes(node, value)):
-                    continue
-                fresh = [each for each in node.output if each and each not in seen]
-                seen.update(fresh)
-                waiting.extend(fresh)
+        accepted = Accepted()
+        for node, value in self._walk(name, self._moves):
+            accepted = self._read(node, value, accepted)
         return accepted
 
     def computes(self, name: str) -> bool:
         """Return whether numbers of an input become floats, whatever is computed with them before."""
+        return any(_makes_floats(node) for node, _ in self._walk(name, _keeps_numbers))
+
+    def _walk(self, name: str, passes: Callable[[Any, str], bool]) -> Iterator[tuple[Any, str]]:
+        """Yield operators with the value that they read, from a value on, through those that pass it on."""
         seen, waiting = {name}, deque([name])
         while waiting:
             value = waiting.popleft()
             for node in self.readers.get(value, ()):
-                if node.op_type in _ASKS or list(node.input).index(value) == _CHOOSES.get(node.op_type):
-                    continue
-                to = _attribute(node, "to", 0) if node.op_type == "Cast" else 1
-                if to in _FLOATS and node.op_type in {"Cast", "CastLike", "Gemm", "MatMul"}:
-                    return True
-                if node.op_type == "Cast" and to == _BOOL:
-                    continue
-                waiting.extend(one for one in node.output if one and one not in seen)
-                seen.update(node.output)
-        return False
+                yield node, value
+                if passes(node, value):
+                    fresh = [output for output in node.output if output and output not in seen]
+                    seen.update(fresh)
+                    waiting.extend(fresh)
 
-    def _mixes(self, node: Any, value: str) -> bool:
-        """Return whether an operator computes with a second value that is no constant."""
-        arithmetic = node.op_type in {"Sub", "Add", "Div", "Mul"}
-        return arithmetic and any(each != value and each not in self.constants for each in node.input)
+    def _moves(self, node: Any, value: str) -> bool:
+        """Return whether the outputs of an operator are values of its input, maybe scaled by constants."""
+        if node.op_type in _PICKS:
+            return bool(value == node.input[0])
+        mixes = node.op_type in _ARITHMETIC and not {*node.input} <= {value, *self.constants}
+        return node.op_type in _MOVES and not mixes
 
-    def _read(self, node: Any, value: str, so_far: Accepted) -> Accepted:
-        place = list(node.input).index(value)
-        if (entries := self._table(node, place)) is not None:
-            so_far = replace(so_far, table=min(entries, so_far.table or entries))
-        if node.op_type in _READS_FEATURES:
-            so_far = replace(so_far, features=True)
-        if node.op_type in {"IsNaN", "Imputer"} or (node.op_type in _TREES and _tracks_missing(node)):
-            so_far = replace(so_far, missing=True)
-        if node.op_type == "Sub" and place == 1 and node.input[0] in self.constants:
-            so_far = replace(so_far, mask=True)
+    def _read(self, node: Any, value: str, known: Accepted) -> Accepted:
+        place, kind = list(node.input).index(value), node.op_type
+        entries = self._table(node, place)
         center, scale = self._scaling(node, place)
-        if center is not None and so_far.center is None:
-            so_far = replace(so_far, center=center)
-        if scale is not None and so_far.scale is None:
-            so_far = replace(so_far, scale=scale)
         numbers, words = _lookup(node)
-        return replace(so_far, numbers=so_far.numbers or numbers, words=so_far.words or words)
+        tracks = kind in _TREES and any(_attribute(node, "nodes_missing_value_tracks_true", ()))
+        return replace(
+            known,
+            table=known.table if entries is None else min(entries, known.table or entries),
+            center=center if known.center is None else known.center,
+            scale=scale if known.scale is None else known.scale,
+            features=known.features or kind in _READS_FEATURES,
+            mask=known.mask or (kind == "Sub" and place == 1 and node.input[0] in self.constants),
+            missing=known.missing or tracks or kind in {"IsNaN", "Imputer"},
+            numbers=known.numbers or numbers,
+            words=known.words or words,
+        )
 
     def _table(self, node: Any, place: int) -> int | None:
         """Return the entries of the table that an operator indexes with a value."""
-        if node.op_type in {"Gather", "GatherElements", "ArrayFeatureExtractor"} and place == 1:
-            sizes = self.sizes.get(node.input[0])
-            axis = -1 if node.op_type == "ArrayFeatureExtractor" else _attribute(node, "axis", 0)
-            return sizes[axis] if sizes else None
-        if node.op_type == "EmbedLayerNormalization" and place < 2:  # noqa: PLR2004  tokens, then segments
-            sizes = self.sizes.get(node.input[2 if place == 0 else 4])
-            return sizes[0] if sizes else None
-        if node.op_type == "OneHot" and place == 0 and node.input[1] in self.constants:
+        axis, table = 0, ""
+        if node.op_type in {"Gather", "GatherElements"} and place == 1:
+            axis, table = _attribute(node, "axis", 0), node.input[0]
+        elif node.op_type == "ArrayFeatureExtractor" and place == 1:
+            axis, table = -1, node.input[0]
+        elif node.op_type == "EmbedLayerNormalization" and place in _EMBEDDINGS:
+            table = node.input[_EMBEDDINGS[place]]
+        elif node.op_type == "OneHot" and place == 0 and node.input[1] in self.constants:
             return int(self.constants[node.input[1]]().ravel()[0])
-        return None
+        sizes = self.sizes.get(table)
+        return sizes[axis] if sizes else None
 
-    def _scaling(  # noqa: PLR0911  one for each kind of operator
-        self, node: Any, place: int
-    ) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def _scaling(self, node: Any, place: int) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return what an operator subtracts from a value, and what it divides it by."""
-        import numpy as np
-
-        def other(index: int) -> np.ndarray | None:
-            name = node.input[index] if index < len(node.input) else ""
-            values = self.constants[name]() if name in self.constants else None
-            return (
-                values.astype(np.float64).ravel()
-                if values is not None and values.dtype.kind in "fiu"
-                else None
-            )
-
         kind = node.op_type
-        constant = other(1 - place) if place < 2 and kind in _BY_CONSTANTS else None  # noqa: PLR2004
         with np.errstate(all="ignore"):
             if kind == "Scaler":
-                offset, factor = (np.array(_attribute(node, each, ())) for each in ("offset", "scale"))
+                offset, factor = (np.array(_attribute(node, name, ())) for name in ("offset", "scale"))
                 return (offset if offset.size else None), (_finite(1 / factor) if factor.size else None)
-            if kind == "BatchNormalization" and place == 0 and (mean := other(3)) is not None:
-                variance = other(4)
-                return mean, None if variance is None else _finite(np.sqrt(np.abs(variance)))
             if kind in _TREES:
                 return _thresholds(node)
-            if kind in {"Gemm", "MatMul"} and place == 0 and constant is not None:
-                sizes = self.sizes[node.input[1]]
-                rows = constant.reshape(sizes) if len(sizes) == 2 else None  # noqa: PLR2004
-                if rows is None:
-                    return None, None
-                weights = np.abs(rows.T if _attribute(node, "transB", 0) else rows)
-                return None, _finite(1 / np.max(weights, axis=1, initial=1e-30))
-            if constant is None or constant.size == 0:
+            if kind == "BatchNormalization" and place == 0 and (mean := self._numbers(node, 3)) is not None:
+                variance = self._numbers(node, 4)
+                return mean.ravel(), None if variance is None else _finite(np.sqrt(np.abs(variance.ravel())))
+            constant = self._numbers(node, 1 - place) if place < 2 and kind in _BY_CONSTANTS else None  # noqa: PLR2004
+            if constant is None:
                 return None, None
-            if kind in {"Sub", "Add"}:
-                return (constant if kind == "Sub" and place == 0 else -constant), None
-            if kind in {"Div", "Mul"}:
-                return None, _finite(np.abs(constant if kind == "Div" else 1 / constant))
+            return _scaling_by(node, place, constant)
+
+    def _numbers(self, node: Any, place: int) -> np.ndarray | None:
+        name = node.input[place] if place < len(node.input) else ""
+        values = self.constants[name]() if name in self.constants else None
+        return values.astype(np.float64) if values is not None and values.dtype.kind in "fiu" else None
+
+
+def _scaling_by(node: Any, place: int, constant: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return what an operator of a value and a constant subtracts, and what it divides by."""
+    kind, flat = node.op_type, constant.ravel()
+    if kind in {"Gemm", "MatMul"} and place == 0:
+        if constant.ndim != 2:  # noqa: PLR2004
+            return None, None
+        weights = np.abs(constant.T if _attribute(node, "transB", 0) else constant)
+        return None, _finite(1 / np.max(weights, axis=1, initial=1e-30))
+    if not flat.size or kind in {"Gemm", "MatMul"}:
         return None, None
+    if kind in {"Sub", "Add"}:
+        return (flat if kind == "Sub" and place == 0 else -flat), None
+    return None, _finite(flat if kind == "Div" else 1 / flat)
+
+
+def _makes_floats(node: Any) -> bool:
+    to = _attribute(node, "to", 0) if node.op_type == "Cast" else 1
+    casts = node.op_type in {"Cast", "CastLike", "Gemm", "MatMul"}
+    return casts and to in _FLOATS
+
+
+def _keeps_numbers(node: Any, value: str) -> bool:
+    """Return whether the numbers of a value may still reach arithmetic behind an operator."""
+    if node.op_type in _ASKS or list(node.input).index(value) == _CHOOSES.get(node.op_type):
+        return False
+    return node.op_type != "Cast" or _attribute(node, "to", 0) != _BOOL
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
-    import numpy as np
-
     return np.asarray(np.clip(np.nan_to_num(np.abs(values), nan=1.0, posinf=1e12), 1e-12, 1e12))
 
 
 def _constant(node: Any) -> np.ndarray | None:
-    import numpy as np
-    from onnx import numpy_helper
+    import onnx
 
-    for attribute in node.attribute:
-        if attribute.name == "value":
-            return numpy_helper.to_array(attribute.t)
-        if attribute.name in {"value_float", "value_int"}:
-            return np.array(attribute.f if attribute.name == "value_float" else attribute.i)
-        if attribute.name in {"value_floats", "value_ints"}:
-            return np.array(list(attribute.floats or attribute.ints))
-    return None
+    values = [attribute for attribute in node.attribute if attribute.name in _VALUES]
+    if not values:
+        return None
+    value = onnx.helper.get_attribute_value(values[0])
+    return onnx.numpy_helper.to_array(value) if values[0].name == "value" else np.array(value)
 
 
 def _attribute(node: Any, name: str, otherwise: Any) -> Any:
     import onnx
 
-    found = next((each for each in node.attribute if each.name == name), None)
-    return otherwise if found is None else onnx.helper.get_attribute_value(found)
-
-
-def _tracks_missing(node: Any) -> bool:
-    return any(_attribute(node, "nodes_missing_value_tracks_true", ()))
+    values = [attribute for attribute in node.attribute if attribute.name == name]
+    return onnx.helper.get_attribute_value(values[0]) if values else otherwise
 
 
 def _thresholds(node: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return the middle of each feature's thresholds, and half of their range."""
-    import numpy as np
-
     features = np.array(_attribute(node, "nodes_featureids", ()), np.int64)
     values = np.array(_attribute(node, "nodes_values", ()), np.float64)
-    branches = np.array([each != b"LEAF" for each in _attribute(node, "nodes_modes", ())])
+    branches = np.array([mode != b"LEAF" for mode in _attribute(node, "nodes_modes", ())])
     if not features.size or features.shape != values.shape or branches.shape != values.shape:
         return None, None
     count = int(features.max()) + 1
@@ -366,15 +364,11 @@ def _thresholds(node: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
 
 def _lookup(node: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return the numbers and strings that an operator looks up."""
-    if node.op_type not in {"LabelEncoder", "CategoryMapper", "OneHotEncoder", "TfIdfVectorizer"} | {
-        *("StringNormalizer", "DictVectorizer")
-    }:
-        return (), ()
     numbers, words = (), ()
-    for attribute in node.attribute:
+    for attribute in node.attribute if node.op_type in _LOOKUPS else ():
         if attribute.name in _NUMBERS:
             numbers = tuple(attribute.ints[:_FEW])
         elif attribute.name in _WORDS:
-            listed = attribute.strings[:_FEW] or attribute.t.string_data[:_FEW]
-            words = tuple(each.decode(errors="replace") for each in listed)
+            texts = attribute.strings or attribute.t.string_data
+            words = tuple(text.decode(errors="replace") for text in texts[:_FEW])
     return numbers, words

@@ -17,18 +17,21 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from triton_models.artifact.networks import onnx_signature
 from triton_models.base.encoding import Tensors
 from triton_models.builds.export.accepted import accepted_by
-from triton_models.builds.export.compared import difference, run, session
-from triton_models.builds.export.drawn import Drawn, plain_requests
+from triton_models.builds.export.compared import Answers, first_line, largest, run, session
+from triton_models.builds.export.drawn import Drawn
 from triton_models.builds.export.onnx import serialise
-from triton_models.declare.models import OnnxFile, PyTorchNetwork
-from triton_models.declare.tensors import DynamicDim, ShapeRange, Tensor
+from triton_models.declare.models import Network, PyTorchNetwork
 
 HIDDEN = -10_000.0
 """What a mask adds to the scores of tokens that do not count."""
@@ -51,8 +54,6 @@ def simplify_attention(path: Path, model: PyTorchNetwork) -> int:
     Returns:
         How many attentions are rewritten.
     """
-    import onnx
-
     try:
         network = onnx.load(str(path))
         if not any(node.op_type == "IsNaN" for node in network.graph.node):
@@ -62,47 +63,25 @@ def simplify_attention(path: Path, model: PyTorchNetwork) -> int:
             path.write_bytes(serialise(simple))
             return count
     except Exception as error:  # noqa: BLE001  of two libraries, for a network that can be served as it is
-        message = str(error).partition("\n")[0]
-        sys.stderr.write(
-            f"note: the attentions of {model.name} stay as exported: {type(error).__name__}: {message}\n"
-        )
+        message = f"{type(error).__name__}: {first_line(error)}"
+        sys.stderr.write(f"note: the attentions of {model.name} stay as exported: {message}\n")
     return 0
 
 
-def requests_of(network: Any, path: Path, model: PyTorchNetwork | OnnxFile) -> list[Tensors]:
+def requests_of(network: Any, path: Path, model: Network) -> list[Tensors]:
     """Return drawn requests, and texts of several tokens, of which each mask hides some."""
     inputs, accepted = onnx_signature(path).inputs, accepted_by(network)
-    several = Drawn(model=_of_several_tokens(model), inputs=inputs, accepted=accepted, sizes=(_LENGTH,))
-    tables = {name: each.table for name, each in accepted.items() if each.table}
-    texts = several.request(0, batch=2)
-    return [*plain_requests(inputs, model, accepted), *_padded(texts, tables), _last(texts)]
+    drawing = Drawn(model=model, inputs=inputs, accepted=accepted)
+    tables = {name: known.table for name, known in accepted.items() if known.table}
+    texts = drawing.request(0, batch=2, sizes=drawing.sizes_near(_LENGTH))
+    plain = [drawing.request(number, batch=2) for number in (0, 1)]
+    return [*plain, *_padded(texts, tables), _last(texts)]
 
 
 def whole_numbers(request: Tensors) -> list[str]:
     """Return the inputs that have a whole number for each token of each text."""
-    return [name for name, each in request.items() if each.ndim == _TOKENS and each.dtype.kind in "iub"]
-
-
-def _of_several_tokens(model: PyTorchNetwork | OnnxFile) -> PyTorchNetwork | OnnxFile:
-    """Return the model with every open size at 8, or as close as its range is."""
-
-    def one_size(size: Any) -> Any:
-        if not isinstance(size, DynamicDim):
-            return size
-        length = min(max(_LENGTH, size.min), size.max)
-        return replace(size, min=length, opt=length, max=length)
-
-    if isinstance(model, OnnxFile):
-        profile = {}
-        for name, span in model.profile.items():
-            shape = tuple(min(max(_LENGTH, low), high) for low, high in zip(span.min, span.max, strict=True))
-            profile[name] = ShapeRange(min=shape, opt=shape, max=shape)
-        return replace(model, profile=profile)
-    tensors = [
-        replace(each, dims=[one_size(size) for size in each.dims]) if isinstance(each, Tensor) else each
-        for each in model.inputs
-    ]
-    return replace(model, inputs=tensors)
+    tensors = request.items()
+    return [name for name, value in tensors if value.ndim == _TOKENS and value.dtype.kind in "iub"]
 
 
 def _padded(texts: Tensors, tables: Mapping[str, int]) -> Iterator[Tensors]:
@@ -111,8 +90,6 @@ def _padded(texts: Tensors, tables: Mapping[str, int]) -> Iterator[Tensors]:
     So answers say which of them is the mask, although tokens, too, are usually zero where it is. The zeros
     of the first text are at its end, those of the others are holes.
     """
-    import numpy as np
-
     random = np.random.default_rng(seed=0)
     full = dict(texts)
     for name in whole_numbers(texts):
@@ -138,16 +115,20 @@ def _last(texts: Tensors) -> Tensors:
 
 def equal(path: Path, rewritten: Any, requests: list[Tensors]) -> bool:
     """Return whether a rewritten network gives the answers of the file to all requests."""
-    sessions = session(str(path)), session(rewritten)
-    answers = (tuple(run(each, inputs) for each in sessions) for inputs in requests)
-    return all(difference(*pair, scaled=True)[1] <= EQUAL for pair in answers)
+    before, after = session(str(path)), session(rewritten)
+    return all(_are_close(run(before, inputs), run(after, inputs)) for inputs in requests)
+
+
+def _are_close(exact: Answers, others: Answers) -> bool:
+    """Return whether there are answers, and they are equal; NaN equals nothing."""
+    pairs = [(value, others[name]) for name, value in exact.items()]
+    return bool(pairs) and all(
+        largest(other - value) <= EQUAL * max(1.0, largest(value)) for value, other in pairs
+    )
 
 
 def _simplify(network: Any) -> tuple[Any, int]:
     """Return the network with plain attentions, and how many of them have been rewritten."""
-    import onnx_ir
-    from onnx_ir.passes.common import RemoveUnusedNodesPass
-
     model = onnx_ir.from_proto(network)
     softmaxes = [node for node in model.graph if node.op_type == "Softmax"]
     count = sum(_unguard(node) for node in softmaxes)
@@ -158,8 +139,6 @@ def _simplify(network: Any) -> tuple[Any, int]:
 
 def _unguard(softmax: Any) -> bool:
     """Remove the guard of a softmax whose scores can be made finite."""
-    import onnx_ir
-
     (value,) = softmax.outputs
     users = [use.node for use in value.uses()]
     guard = next((node for node in users if node.op_type == "IsNaN"), None)
@@ -191,9 +170,6 @@ def _bound(value: Any) -> bool:
 
 def bound_input(node: Any, place: int) -> bool:
     """Make an input of a node finite, as a mask; return False if that cannot be done."""
-    import numpy as np
-    import onnx_ir
-
     value = node.inputs[place]
     tensor = onnx_ir.convenience.get_const_tensor(value)
     if tensor is None or _is_finite(value):
@@ -208,8 +184,6 @@ def bound_input(node: Any, place: int) -> bool:
 
 def _constant_in(graph: Any, name: str, numbers: Any) -> Any:
     """Return a constant of a graph, and add it if the graph does not have it."""
-    import onnx_ir
-
     if name not in graph.initializers:
         tensor = onnx_ir.tensor(numbers, name=name)
         shape, kind = onnx_ir.Shape(numbers.shape), onnx_ir.TensorType(tensor.dtype)
@@ -218,40 +192,33 @@ def _constant_in(graph: Any, name: str, numbers: Any) -> Any:
 
 
 def _is_finite(value: Any) -> bool:
-    import numpy as np
-    import onnx_ir
-
     tensor = onnx_ir.convenience.get_const_tensor(value)
     return tensor is not None and tensor.dtype.is_floating_point() and bool(np.isfinite(tensor.numpy()).all())
 
 
 def _constant(value: Any) -> float | None:
-    """Return the one number of a constant."""
-    import onnx_ir
-
     tensor = onnx_ir.convenience.get_const_tensor(value)
     return float(tensor.numpy().reshape(-1)[0]) if tensor is not None and tensor.size == 1 else None
 
 
 def _scale_scores(softmax: Any) -> None:
     """Scale the scores instead of queries and keys, and transpose the keys at once."""
-    import numpy as np
-    import onnx_ir
-
     scores = softmax.inputs[0]
-    while (node := scores.producer()) is not None and node.op_type in {"Add", "Where"}:
-        scores = next((each for each in node.inputs if _is_product(each)), node.inputs[-1])
+    while _operator(scores) in {"Add", "Where"}:
+        node = scores.producer()
+        products = [value for value in node.inputs if _operator(value) == "MatMul"]
+        scores = products[0] if products else node.inputs[-1]
     product = scores.producer()
-    if product is None or product.op_type != "MatMul" or scores.dtype is None:
+    if _operator(scores) != "MatMul" or scores.dtype is None:
         return
     if len(scores.uses()) != 1 or scores.is_graph_output():
         return
-    (query, by_query), (keys, by_keys) = (_unscaled(each) for each in product.inputs)
+    (query, by_query), (keys, by_keys) = map(_unscaled, product.inputs)
     plain = _transposed(keys)
     if plain is None:
         return
     scale = by_query * by_keys
-    nodes = [onnx_ir.node("Transpose", [plain[0]], {"perm": plain[1]})]
+    nodes = [onnx_ir.node("Transpose", [plain], {"perm": [0, 2, 3, 1]})]
     nodes.append(onnx_ir.node("MatMul", [query, nodes[0].outputs[0]]))
     if not math.isclose(scale, 1.0):
         factor = _constant_in(product.graph, f"{scores.name}:scale", np.array(scale, scores.dtype.numpy()))
@@ -263,34 +230,28 @@ def _scale_scores(softmax: Any) -> None:
     onnx_ir.convenience.replace_all_uses_with(scores, nodes[-1].outputs[0])
 
 
-def _is_product(value: Any) -> bool:
+def _operator(value: Any) -> str:
+    """Return the operator that computes a value; empty for inputs and weights."""
     node = value.producer()
-    return node is not None and node.op_type == "MatMul"
+    return "" if node is None else str(node.op_type)
 
 
 def _unscaled(value: Any) -> tuple[Any, float]:
     """Return a value without a constant that multiplies it, and that constant."""
-    node = value.producer()
-    if node is not None and node.op_type == "Mul":
-        for place in (0, 1):
-            if (factor := _constant(node.inputs[place])) is not None:
-                return node.inputs[1 - place], factor
+    if _operator(value) == "Mul":
+        for one, other in (value.producer().inputs, reversed(value.producer().inputs)):
+            if (factor := _constant(one)) is not None:
+                return other, factor
     return value, 1.0
 
 
-def _transposed(keys: Any) -> tuple[Any, list[int]] | None:
-    """Return what Reshape, Transpose and Reshape transpose, and the permutation that does it at once."""
-    steps = [keys.producer()]  # from the last to the first
-    for _ in range(3):
-        if steps[-1] is None or not steps[-1].inputs:
+def _transposed(keys: Any) -> Any:
+    """Return keys before Transpose, Reshape, Transpose and Reshape, which together are [0, 2, 3, 1]."""
+    for kind, order in zip(["Reshape", "Transpose"] * 2, [None, [0, 2, 1], None, [0, 2, 1, 3]], strict=True):
+        if _operator(keys) != kind:
             return None
-        steps.append(steps[-1].inputs[0].producer())
-    if steps[-1] is None or [step.op_type for step in steps] != ["Reshape", "Transpose"] * 2:
-        return None
-    if [_permutation(step) for step in steps[1::2]] != [[0, 2, 1], [0, 2, 1, 3]]:
-        return None
-    return steps[-1].inputs[0], [0, 2, 3, 1]
-
-
-def _permutation(transpose: Any) -> list[int]:
-    return list(transpose.attributes["perm"].as_ints()) if "perm" in transpose.attributes else []
+        node = keys.producer()
+        if order and ("perm" not in node.attributes or [*node.attributes["perm"].as_ints()] != order):
+            return None
+        keys = node.inputs[0]
+    return keys

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import operator
 import signal
 import sys
 import threading
@@ -17,16 +16,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.encoding import Tensors
+from triton_models.base.errors import FleetError
 from triton_models.builds.export.drawn import Drawn
+from triton_models.declare.tensors import Between
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
-    Answers: TypeAlias = Mapping[str, np.ndarray]
-    Run: TypeAlias = Callable[[Tensors], Answers]
+Answers: TypeAlias = Mapping[str, np.ndarray]
+Run: TypeAlias = Callable[[Tensors], Answers]
 
 DRAWN_INPUTS = Check(id="drawn-inputs", source=FROM_ARGUMENTS)
 SOURCE_DIFFERS = Check(id="source-differs", source=FROM_ARGUMENTS)
@@ -60,7 +62,6 @@ def answers_of(session: Any, inputs: Tensors) -> dict[str, np.ndarray]:
     Raises:
         Exception: Whatever ONNX Runtime raises; also after two minutes, because a network may loop forever.
     """
-    import numpy as np
     import onnxruntime
 
     names = [output.name for output in session.get_outputs()]
@@ -80,27 +81,23 @@ def answers_of(session: Any, inputs: Tensors) -> dict[str, np.ndarray]:
 
 def _texts(tensor: np.ndarray) -> np.ndarray:
     """Return a tensor with strings for bytes, of which ONNX Runtime would take Python's spelling."""
-    import numpy as np
-
     if tensor.dtype.kind != "O":
         return tensor
-    texts = [
-        value.decode(errors="replace") if isinstance(value, bytes) else str(value) for value in tensor.ravel()
-    ]
-    return np.array(texts, object).reshape(tensor.shape)
+    text = np.frompyfunc(
+        lambda one: one.decode(errors="replace") if isinstance(one, bytes) else str(one), 1, 1
+    )
+    return np.asarray(text(tensor), object)
 
 
 def run(session: Any, inputs: Tensors) -> dict[str, np.ndarray]:
     """Return the numbers among the outputs, as FP32."""
-    import numpy as np
-
     answers = answers_of(session, inputs).items()
     return {name: value.astype(np.float32) for name, value in answers if value.dtype.kind in "fiub"}
 
 
-def run_file(session: Any) -> Run:
-    """Return a function that answers requests with a session."""
-    return lambda inputs: answers_of(session, inputs)
+def run_file(network: Any, *, optimized: bool = False) -> Run:
+    """Return a function that answers requests with a session of a network; see `session`."""
+    return functools.partial(answers_of, session(network, optimized=optimized))
 
 
 def run_module(
@@ -139,7 +136,6 @@ def run_torch(
 
     It raises a TimeoutError after two minutes in Python code, because a network may loop forever.
     """
-    import numpy as np
     import torch
     from torch.utils._pytree import tree_leaves
 
@@ -182,21 +178,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 def largest(value: np.ndarray) -> float:
     """Return the largest absolute value of an array, which may be empty."""
-    import numpy as np
-
     return float(np.abs(value).max(initial=0))
-
-
-def difference(exact: Answers, other: Answers, *, scaled: bool) -> tuple[str, float]:
-    """Return the output with the largest difference, and that difference.
-
-    If scaled, the difference of a large output is a part of its largest element.
-    """
-    differences = {}
-    for name, value in exact.items():
-        scale = max(1.0, largest(value)) if scaled else 1.0
-        differences[name] = largest(other[name] - value) / scale
-    return max(differences.items(), key=lambda item: (item[1] != item[1], item[1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,11 +229,6 @@ class Comparison:
     not_batching: str = ""
     not_finite: int = 0
     rows: int = 0
-    _known: tuple[Tensors, Answers] = field(default_factory=lambda: ({}, {}))
-
-    @property
-    def _batches(self) -> bool:
-        return self.drawing.model.max_batch_size > 0
 
     def prepare(self) -> Comparison:
         """Answer all requests with the source.
@@ -259,100 +236,89 @@ class Comparison:
         Raises:
             FleetError: The source refuses drawn inputs, or an example is outside the declared range.
         """
-        self._check_ranges()
-        drawing = self.drawing
+        for name, span in self.drawing.ranges.items():
+            self._check_range(name, span)
         if self.why_not:
             return self
         self.examples = list(self._answered_examples())
-        said = ""
-        for choice in drawing.choices():
-            self.drawing, said = choice, ""
+        refusal = ""
+        for drawing in self.drawing.choices():
+            self.drawing = drawing
             try:
                 self._draw()
             except Exception as error:  # noqa: BLE001  whatever a framework raises
-                said = f"{type(error).__name__}: {_first_line(error)}"
+                refusal = f"{type(error).__name__}: {first_line(error)}"
             else:
-                break
-        if said:
-            raise self._refused(said)
-        return self
+                return self
+        raise self._refuses_drawn(refusal)
 
     def _answered_examples(self) -> Iterator[tuple[Tensors, Answers]]:
         """Yield the examples with the source's answers; one that a tool made up may be refused."""
-        name, written = self.drawing.model.name, list(map(id, self.drawing.written))
+        name = self.drawing.model.name
         for request in self.drawing.examples:
             try:
                 yield request, self.source(request)
             except Exception as error:
-                if id(request) in written:
+                message = first_line(error)
+                if any(request is written for written in self.drawing.written):
                     raise DRAWN_INPUTS.error(
-                        what=f"{name!r} refuses the example {_shown(request)}: {_first_line(error)}",
+                        what=f"{name!r} refuses the example {_shown(request)}: {message}",
                         where=f"examples() of {name!r}",
                         fix="write an example that the network answers, with values that it knows",
                     ) from error
-                sys.stderr.write(
-                    f"note: {name} refuses an example that a tool made up: {_first_line(error)}\n"
-                )
+                sys.stderr.write(f"note: {name} refuses an example that a tool made up: {message}\n")
 
     def _draw(self) -> None:
         self.drawn, self.rows, self.not_batching, self.not_finite = [], 0, "", 0
-        self._known = ({}, {})
-        for request in self.drawing.requests():
-            if len(self.drawn) == 1 and self._batches:
-                self.not_batching = self._effect_of_batches(request)
-                if self.not_batching:
-                    self.drawn += [self._known] if self._known[0] else []
-                    return
-            try:
-                answers = self._known[1] if self._known[0] is request else self.source(request)
-            except Exception:
-                if self.drawn and any(rows.all() for rows in self.drawing.empty_masks(request).values()):
-                    continue  # what the source refuses needs no equal answer
-                raise
-            if not self.drawn and self.may_be_random:
-                self._refuse_random(request, answers)
-                if self.why_not:
-                    return
-            self.drawn.append((request, answers))
-            rows = _rows_of(request) if self._batches else 1
-            self.rows += rows
-            self.not_finite += _not_finite(answers, rows if self._batches else 0)
-            self.not_batching = self.not_batching or self._other_rows(answers, rows)
+        requests = self.drawing.requests()
+        self._answer(next(requests))
+        if self.drawing.batches and not (self.why_not or self.not_batching):
+            self._answer_joined(next(requests))
+        if self.why_not or self.not_batching:
+            return
+        for request in requests:
+            self._answer(request)
 
-    def _refuse_random(self, request: Tensors, answers: Answers) -> None:
-        again = self.source(request)
-        if any(not _equal(value, again[name]) for name, value in answers.items()):
-            self.why_not = "its answers are random: two answers to the same request differ"
-
-    def _effect_of_batches(self, three: Tensors) -> str:
-        """Say what prevents batches: all rows are answered together, and compared with the first."""
-        (_, alone), count = self.drawn[0], _rows_of(three)
-        if problem := self._other_rows(alone, 1):
-            return problem
+    def _answer(self, request: Tensors) -> None:
         try:
-            together = self.source(three)
+            answers = self.source(request)
+        except Exception:
+            if self.drawn and any(rows.all() for rows in self.drawing.empty_masks(request).values()):
+                return  # what the source refuses needs no equal answer
+            raise
+        if not self.drawn and self.may_be_random:
+            again = self.source(request)
+            if any(not _equal(value, again[name]) for name, value in answers.items()):
+                self.why_not = "its answers are random: two answers to the same request differ"
+                return
+        self._add(request, answers)
+
+    def _answer_joined(self, request: Tensors) -> None:
+        """Answer the first batch, and compare its first row with the first request."""
+        (_, alone), count = self.drawn[0], _rows_of(request)
+        try:
+            together = self.source(request)
         except Exception as error:  # noqa: BLE001  whatever a framework raises
             for row in range(1, count):  # a row that is refused alone says nothing about batches
-                self.source({name: value[row : row + 1] for name, value in three.items()})
-            return f"a batch of {count} fails, where its rows alone do not: {_first_line(error)}"
-        self._known = (three, together)
-        if problem := self._other_rows(together, count):
-            return problem
-        if not self.by_row:
-            return ""
-        first = {name: value[:1] for name, value in together.items()}
-        request = {name: value[:1] for name, value in three.items()}
-        differs = self._difference(request, alone, first, allowed=_BATCH_EFFECT, drawn=True)
-        return f"the first row's {differs.output} depends on the other rows of its batch" if differs else ""
+                self.source({name: value[row : row + 1] for name, value in request.items()})
+            self.not_batching = f"a batch of {count} fails, where its rows alone do not: {first_line(error)}"
+            return
+        self._add(request, together)
+        if self.not_batching or not self.by_row:
+            return
+        one, first = ({name: value[:1] for name, value in of.items()} for of in (request, together))
+        if effect := self._difference(one, alone, first, allowed=_BATCH_EFFECT, drawn=True):
+            self.not_batching = f"the first row's {effect.output} depends on the other rows of its batch"
 
-    def _other_rows(self, answers: Answers, rows: int) -> str:
-        if not self._batches:
-            return ""
+    def _add(self, request: Tensors, answers: Answers) -> None:
+        self.drawn.append((request, answers))
+        rows = _rows_of(request) if self.drawing.batches else 0
+        self.rows += rows or 1
+        self.not_finite += _not_finite(answers, rows)
         for name, value in answers.items():
-            if value.shape[:1] != (rows,):
+            if self.drawing.batches and value.shape[:1] != (rows,) and not self.not_batching:
                 size = f"has the first size {value.shape[0]}" if value.ndim else "has no dimension"
-                return f"output {name!r} {size} for a batch of {rows}"
-        return ""
+                self.not_batching = f"output {name!r} {size} for a batch of {rows}"
 
     def differs(self, finished: Run, allowed: float) -> Difference | None:
         """Return the first answer of a finished file that differs from the source's.
@@ -361,8 +327,9 @@ class Comparison:
             Exception: The file cannot answer a request.
         """
         for request, exact in self.examples:
-            if found := self._difference(request, exact, finished(request), allowed=allowed, drawn=False):
-                return found
+            answers = finished(request)
+            if difference := self._difference(request, exact, answers, allowed=allowed, drawn=False):
+                return difference
         of_empty: Difference | None = None
         for request, exact in self.drawn:
             empty = self.drawing.empty_masks(request)
@@ -373,14 +340,16 @@ class Comparison:
                 if not hidden:
                     raise
                 answers = {}  # which differs from any
-            without = functools.reduce(operator.or_, empty.values()) if empty else None
+            without = np.any([*empty.values()], axis=0) if empty else None
             if not hidden and (
-                one := self._difference(request, exact, answers, allowed=allowed, drawn=True, without=without)
+                difference := self._difference(
+                    request, exact, answers, allowed=allowed, drawn=True, without=without
+                )
             ):
-                return one
+                return difference
             if empty and not of_empty:
                 of_empty = self._difference(request, exact, answers, allowed=allowed, drawn=True)
-                of_empty = of_empty and replace(of_empty, empty=(hidden or list(empty))[0])
+                of_empty = of_empty and replace(of_empty, empty=next(iter(hidden or empty)))
         return of_empty
 
     def _difference(
@@ -394,34 +363,31 @@ class Comparison:
         without: np.ndarray | None = None,
     ) -> Difference | None:
         """Return the largest difference of a request's answers; `without` says which rows are left out."""
-        import numpy as np
-
-        rows = _rows_of(request) if self._batches else 0
+        rows = _rows_of(request) if self.drawing.batches else 0
         for name, value in exact.items():
             answer = other.get(name)
             if answer is None or answer.shape != value.shape or value.dtype.kind not in "fiub":
-                if answer is not None and answer.shape == value.shape and _equal(value, answer):
+                if answer is not None and _equal(value, answer):
                     continue
                 return Difference(output=name, amount=np.inf, allowed=allowed, request=request, drawn=drawn)
             errors, scales = _errors(value, answer, rows)
             if without is not None and errors.shape == without.shape:
                 errors = np.where(without, 0.0, errors)
-            limits = np.maximum(allowed, _LEAST) * scales if drawn else allowed + _EXACT * scales
+            limits = max(allowed, _LEAST) * scales if drawn else allowed + _EXACT * scales
             if (errors <= limits).all():
                 continue
-            limits = limits + (_MOVES * self._movement(request, name, value, rows) if drawn else 0.0)
-            if (errors <= limits).all() or (drawn and _only_ties(value, answer, exact, other)):
-                continue
+            if drawn:
+                limits = limits + _MOVES * self._movement(request, name, value, rows)
+                if (errors <= limits).all() or _only_ties(value, answer, exact, other):
+                    continue
             row = int(np.argmax(np.where(np.isnan(errors), np.inf, errors) / limits))
             amount = float(errors[row] / scales[row]) if drawn else float(errors[row])
-            only = {each: tensor[row : row + 1] for each, tensor in request.items()} if rows else request
+            only = {key: tensor[row : row + 1] for key, tensor in request.items()} if rows else request
             return Difference(output=name, amount=amount, allowed=allowed, request=only, drawn=drawn)
         return None
 
     def _movement(self, request: Tensors, output: str, value: np.ndarray, rows: int) -> np.ndarray:
         """Return how far the source's own answer moves with the last bit of its inputs; zero is exact."""
-        import numpy as np
-
         moved: Any = 0.0
         for to in (np.inf, -np.inf, 0):
             near = {
@@ -434,44 +400,45 @@ class Comparison:
             moved = np.maximum(moved, np.where(np.isfinite(errors), errors, 0.0))
         return np.asarray(moved)
 
-    def _check_ranges(self) -> None:
-        for name, span in self.drawing.ranges.items():
-            if name not in {tensor.name for tensor in self.drawing.inputs}:
+    def _check_range(self, name: str, span: Between) -> None:
+        model, inputs = self.drawing.model.name, [tensor.name for tensor in self.drawing.inputs]
+        where = f"inputs_between of {model!r}"
+        if name not in inputs:
+            fix = f"name one of {', '.join(inputs)}"
+            raise DRAWN_INPUTS.error(what=f"{model!r} has no input {name!r}", where=where, fix=fix)
+        for request in self.drawing.examples:
+            values = request[name]
+            if span.never_empty and name in self.drawing.empty_masks(request):
                 raise DRAWN_INPUTS.error(
-                    what=f"{self.drawing.model.name!r} has no input {name!r}",
-                    where=f"inputs_between of {self.drawing.model.name!r}",
-                    fix=f"name one of {', '.join(tensor.name for tensor in self.drawing.inputs)}",
+                    what=f"an example has a row of {name!r} without a value above 0",
+                    where=where,
+                    why="never_empty=True promises that no such rows come",
+                    fix="remove never_empty=True, or correct the example",
                 )
-            for request in self.drawing.examples:
-                values = request[name]
-                if span.never_empty and name in self.drawing.empty_masks(request):
-                    raise DRAWN_INPUTS.error(
-                        what=f"an example has a row of {name!r} without a value above 0",
-                        where=f"inputs_between of {self.drawing.model.name!r}",
-                        why="never_empty=True promises that no such rows come",
-                        fix="remove never_empty=True, or correct the example",
-                    )
-                if values.size and not (span.low <= values.min() and values.max() <= span.high):
-                    raise DRAWN_INPUTS.error(
-                        what=f"an example has {name!r} from {values.min():g} to {values.max():g}, and only "
-                        f"{span.low:g} to {span.high:g} is declared",
-                        where=f"inputs_between of {self.drawing.model.name!r}",
-                        why="nothing is promised outside that range",
-                        fix=f"widen Between({span.low:g}, {span.high:g}, ...), or correct the example",
-                    )
+            if values.size and not (span.low <= values.min() and values.max() <= span.high):
+                raise DRAWN_INPUTS.error(
+                    what=f"an example has {name!r} from {values.min():g} to {values.max():g}, and only "
+                    f"{span.low:g} to {span.high:g} is declared",
+                    where=where,
+                    why="nothing is promised outside that range",
+                    fix=f"widen Between({span.low:g}, {span.high:g}, ...), or correct the example",
+                )
 
-    def _refused(self, said: str) -> Exception:
-        whole = [each.name for each in self.drawing.inputs if "INT" in each.data_type]
-        names = [each for each in whole if each not in self.drawing.ranges] or [
-            each.name for each in self.drawing.inputs
+    def _refuses_drawn(self, message: str) -> FleetError:
+        model, inputs = self.drawing.model.name, self.drawing.inputs
+        free = [
+            tensor.name
+            for tensor in inputs
+            if "INT" in tensor.data_type and tensor.name not in self.drawing.ranges
         ]
+        name = (free or [tensor.name for tensor in inputs])[0]
         sizes = "write an example, whose sizes the build then draws; or " * self.drawing.has_open_sizes
         return DRAWN_INPUTS.error(
-            what=f"{self.drawing.model.name!r} refuses inputs that the build drew: {said}",
-            where=f"the inputs of {self.drawing.model.name!r}",
+            what=f"{model!r} refuses inputs that the build drew: {message}",
+            where=f"the inputs of {model!r}",
             why="the build compares a network with its source on inputs of every size",
             fix=f"{sizes}say which values come, such as "
-            f'inputs_between={{"{names[0]}": Between(0, 9, why="...")}}',
+            f'inputs_between={{"{name}": Between(0, 9, why="...")}}',
         )
 
 
@@ -480,8 +447,6 @@ def _errors(exact: np.ndarray, other: np.ndarray, rows: int) -> tuple[np.ndarray
 
     Without rows, the answer is one row.
     """
-    import numpy as np
-
     rows = rows if rows and exact.shape[:1] == (rows,) else 1
     one, two = (each.astype(np.float64).reshape(rows, exact.size // rows) for each in (exact, other))
     with np.errstate(all="ignore"):
@@ -496,32 +461,21 @@ def _only_ties(places: np.ndarray, others: np.ndarray, exact: Answers, other: An
 
     The scores are another output of the same shape. Those that reached 0 or 1 also tie with what is left out.
     """
-    import numpy as np
-
     if places.dtype.kind not in "iu" or not places.ndim:
         return False
     for name, scores in exact.items():
         if scores.dtype.kind != "f" or scores.shape != places.shape or not _equal(scores, other[name]):
             continue
-        row = np.sort(scores, axis=-1)
-        repeated = np.zeros_like(row, bool)
-        repeated[..., 1:] |= row[..., 1:] == row[..., :-1]
-        repeated[..., :-1] |= row[..., 1:] == row[..., :-1]
-        tied = ((scores[..., None] == row[..., None, :]) & repeated[..., None, :]).any(axis=-1)
+        tied = (scores[..., None] == scores[..., None, :]).sum(axis=-1) > 1
         return bool((tied | np.isin(scores, (0.0, 1.0)) | (places == others)).all())
     return False
 
 
 def _equal(one: np.ndarray, two: np.ndarray) -> bool:
-    import numpy as np
-
     return bool(np.array_equal(one, two, equal_nan=one.dtype.kind == "f"))
 
 
 def _not_finite(answers: Answers, rows: int) -> int:
-    """Return how many rows have an answer that is not finite."""
-    import numpy as np
-
     bad = np.zeros(max(rows, 1), bool)
     for value in answers.values():
         if value.dtype.kind == "f" and value.size and (not rows or value.shape[:1] == (rows,)):
@@ -533,7 +487,8 @@ def _rows_of(request: Tensors) -> int:
     return next((len(value) for value in request.values() if value.ndim), 1)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message."""
     return str(error).strip().partition("\n")[0]
 
 

@@ -8,35 +8,33 @@ figures per change: 94 ms (issue 23006 of onnxruntime, 1.20.1) and 53 ms (1.27.1
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from triton_models.base.errors import FleetError
 from triton_models.builds.job import Job
 from triton_models.declare.backends import OnnxRuntime
-from triton_models.declare.models import OnnxFile, PyTorchNetwork
+from triton_models.declare.models import Network
 from triton_models.declare.scheduling import DynamicBatching
 from triton_models.facts.releases import Release
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 
 
-def note_changing_shapes(path: Path, model: PyTorchNetwork | OnnxFile, job: Job) -> None:
+def note_changing_shapes(path: Path, model: Network, job: Job) -> None:
     """Print a note if a network on a GPU gets shapes that make ONNX Runtime plan its convolutions again."""
     on_gpu = not job.cpu and model.instances.kind != "KIND_CPU"
     if not (on_gpu and isinstance(model.backend, OnnxRuntime) and job.release.replans_convolutions):
         return
-    found, opens = _convolutions(path, batches=model.max_batch_size > 0)
-    rows = model.max_batch_size > 1
-    joins = isinstance(model.batching, DynamicBatching)
-    changes = [
-        *(["the number of rows in a batch"] if rows else []),
-        *(["a size of their input"] if opens else []),
-    ]
-    by_rows = "remove batching, and send requests of one size" if joins else "send requests of one size"
-    remedies = [*([by_rows] if rows else []), *(["give inputs one size"] if opens else [])]
-    if found and changes:
+    convolves, opens = _convolutions(path, batches=model.max_batch_size > 0)
+    changes, remedies = [], []
+    if model.max_batch_size > 1:
+        changes.append("the number of rows in a batch")
+        joins = "remove batching, and " if isinstance(model.batching, DynamicBatching) else ""
+        remedies.append(f"{joins}send requests of one size")
+    if opens:
+        changes.append("a size of their input")
+        remedies.append("give inputs one size")
+    if convolves and changes:
         sys.stderr.write(
             f"note: {model.name} plans its convolutions again, 50 to 100 ms for a large network, whenever "
             f"{' or '.join(changes)} changes (ONNX Runtime since release 24.12). Use backend=TensorRt(), or "
@@ -44,7 +42,7 @@ def note_changing_shapes(path: Path, model: PyTorchNetwork | OnnxFile, job: Job)
         )
 
 
-def check_options(model: PyTorchNetwork | OnnxFile, release: Release) -> None:
+def check_options(model: Network, release: Release) -> None:
     """Refuse options of convolutions that the release's ONNX Runtime is built without.
 
     NHWC operators are built since ONNX Runtime 1.21 (pull request 22648), and cuDNN 9's fusion since 1.20.
@@ -64,22 +62,13 @@ def _convolutions(path: Path, *, batches: bool) -> tuple[bool, bool]:
     """Return whether a file has convolutions, and whether their inputs have open sizes besides the batch."""
     import onnx
 
-    from triton_models.builds.export.accepted import inferred_graph
+    from triton_models.builds.export.accepted import inferred_graph, nodes_of, values_of
 
     model = onnx.load(str(path), load_external_data=False)
-    nodes = [node for node in _nodes(model.graph) if node.op_type in _CONVOLUTIONS]
+    nodes = [node for node in nodes_of(model) if node.op_type in _CONVOLUTIONS]
     if not nodes:
         return False, False
-    graph = inferred_graph(model)
-    values = (*graph.input, *graph.value_info, *graph.output)
-    shapes = {value.name: list(value.type.tensor_type.shape.dim) for value in values}
-    sizes = [size for node in nodes for size in shapes.get(node.input[0], [])[1 if batches else 0 :]]
-    return True, not all(size.HasField("dim_value") for size in sizes)
-
-
-def _nodes(graph: Any) -> Iterator[Any]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _nodes(inner)
+    values = values_of(inferred_graph(model))
+    inputs = [values[node.input[0]] for node in nodes if node.input[0] in values]
+    shapes = [list(value.type.tensor_type.shape.dim)[1 if batches else 0 :] for value in inputs]
+    return True, not all(size.HasField("dim_value") for shape in shapes for size in shape)

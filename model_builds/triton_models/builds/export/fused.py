@@ -16,7 +16,11 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import onnx
+import onnx_ir
+
 from triton_models.builds.export.attention import bound_input, equal, requests_of, whole_numbers
+from triton_models.builds.export.compared import first_line
 from triton_models.builds.export.onnx import LARGEST_BYTES, serialise
 from triton_models.builds.export.optimized import hide_small_constants, optimized, show_small_constants
 from triton_models.declare.models import PyTorchNetwork
@@ -43,16 +47,12 @@ def fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
     try:
         return _fuse(path, model, release)
     except Exception as error:  # noqa: BLE001  of two libraries, for a network that can be served as it is
-        said = str(error).partition("\n")[0]
-        sys.stderr.write(
-            f"note: the attentions of {model.name} are not fused: {type(error).__name__}: {said}\n"
-        )
+        message = f"{type(error).__name__}: {first_line(error)}"
+        sys.stderr.write(f"note: the attentions of {model.name} are not fused: {message}\n")
         return 0
 
 
 def _fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
-    import onnx
-    import onnx_ir
     from onnxscript.rewriter.ort_fusions import optimize_for_ort
 
     network = onnx.load(str(path))
@@ -84,7 +84,6 @@ def fuse_normalizations(path: Path) -> int:
     Returns:
         How many normalizations are fused.
     """
-    import onnx_ir
     from onnxscript.rewriter.ort_fusions.rms_normalization import fuse_rms_normalization
     from onnxscript.rewriter.ort_fusions.skip_normalization import fuse_skip_rms_normalization
 
@@ -101,8 +100,6 @@ def _candidates(rewritten: Any, texts: Sequence[str], release: Release) -> Itera
 
     In older releases, that is a mask of texts, the one input whose values decide what is added to the scores.
     """
-    import onnx_ir
-
     fused = onnx_ir.to_proto(rewritten)
     biased = [node for node in rewritten.graph if node.op_type == "Attention" and len(node.inputs) > _BIAS]
     if not biased:
@@ -131,8 +128,6 @@ def _inputs_of(value: Any) -> set[str]:
 
 def _masked(fused: Any, mask: str) -> Any:
     """Return the network with an input as the mask of its attentions, not what they add to the scores."""
-    import onnx
-
     masked = deepcopy(fused)
     for node in masked.graph.node:
         if node.op_type == "Attention":

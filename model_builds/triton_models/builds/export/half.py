@@ -8,19 +8,32 @@ close to what tensor cores do. Inputs and outputs keep their types: requests do 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
+import onnx_ir
+from onnx_ir.passes.common import TopologicalSortPass
+
 from triton_models.artifact.networks import side_files
 from triton_models.base.encoding import Tensors
-from triton_models.builds.export.accepted import ML_DOMAIN, Accepted, accepted_by, inferred_graph, nodes_of
-from triton_models.builds.export.compared import Comparison, largest, run, run_file, session
+from triton_models.builds.export.accepted import (
+    ML_DOMAIN,
+    Accepted,
+    accepted_by,
+    inferred_graph,
+    nodes_of,
+    values_of,
+)
+from triton_models.builds.export.compared import Comparison, first_line, largest, run, run_file, session
 from triton_models.builds.export.norms import spelled_out_norms
 from triton_models.builds.export.onnx import check_onnx, serialise
 from triton_models.facts.releases import Release
 
+_HALF, _SINGLE = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
 _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _MASKED = 1e30  # attention adds such values to those that it ignores
 _TO_FP32, _TO_FP16 = "_cast_to_fp32", "_cast_to_fp16"  # ends of the names that the conversion gives casts
@@ -28,8 +41,10 @@ _LARGEST = 65504.0
 _LARGEST_WHOLE = 2048
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "FusedConv", "NhwcConv"})
-_PRODUCTS = _CONVOLUTIONS | {"Attention", "Einsum", "FusedGemm", "FusedMatMul", "GRU", "Gemm"}
-_PRODUCTS |= {"GroupQueryAttention", "LSTM", "MatMul", "MultiHeadAttention", "PackedAttention", "RNN"}
+_PRODUCTS = _CONVOLUTIONS | {
+    *("Attention", "Einsum", "FusedGemm", "FusedMatMul", "GRU", "Gemm", "GroupQueryAttention", "LSTM"),
+    *("MatMul", "MultiHeadAttention", "PackedAttention", "RNN"),
+}
 _WITHOUT_ARITHMETIC = frozenset({"Cast", "Constant", "Identity"})
 
 # The CUDA provider has these for float and not for float16: OperatorKernels.md of ONNX Runtime 1.21.0 and of
@@ -58,35 +73,32 @@ def halve(path: Path, comparison: Comparison, *, allowed: float, release: Releas
         comparison: The answers of the source.
         allowed: The tolerance.
         release: The release that serves the file.
-        write: False only finds out whether the conversion is possible, for a plan.
+        write: False leaves the file as it is, for a plan.
 
     Returns:
         What keeps the network in FP32, with the layer that is responsible; empty if it is now in FP16.
     """
-    import onnx
-
     if any(side_files(path)):
         return "its weights are larger than a file that can be converted"
     network = onnx.load(str(path))
     if is_half(network) and not is_quantized(network):
         return ""
-    if refused := next(_refusals(network, comparison), ""):
-        return refused
+    if refusal := next(_refusals(network, comparison), ""):
+        return refusal
     staged = path.with_name("model.fp16.onnx")
     try:
         half = to_fp16(network, exact_norms=norm_modes(network, release)[1])
         rounding = _rounding(half)
-        if found := comparison.differs(run_file(session(rounding)), allowed):
-            layer = _layer(network, rounding, found.request)
-            return f"{found}" + (f"; the most is lost in {layer}" if layer else "")
+        if difference := comparison.differs(run_file(rounding), allowed):
+            layer = _layer(network, rounding, difference.request)
+            return f"{difference}" + (f"; the most is lost in {layer}" if layer else "")
         staged.write_bytes(serialise(half))
         check_onnx(staged)
         session(str(staged), optimized=True)  # what it fuses must have one type
         if write:
             staged.replace(path)
     except Exception as error:  # noqa: BLE001  whatever ONNX and ONNX Runtime raise
-        said = str(error).partition("\n")[0]
-        return f"it cannot be converted, or run on the CPU: {said}"
+        return f"it cannot be converted, or run on the CPU: {first_line(error)}"
     finally:
         staged.unlink(missing_ok=True)
     return ""
@@ -99,36 +111,32 @@ def is_half(network: Any) -> bool:
     """
     nodes = list(_computing(network))
     products = [types for node, types in nodes if node.op_type in _PRODUCTS]
-    half = _tensor_type("FLOAT16")
-    return any(half in types for types in products or [types for _, types in nodes])
+    return any(_HALF in types for types in products or [types for _, types in nodes])
 
 
 def is_mixed(network: Any) -> bool:
     """Return whether a network has products in FP32, and no convolution in FP16."""
-    single, half = _tensor_type("FLOAT"), _tensor_type("FLOAT16")
     products = [(node.op_type, types) for node, types in _computing(network) if node.op_type in _PRODUCTS]
-    convolves = any(half in types for name, types in products if name in _CONVOLUTIONS)
-    return not convolves and any(single in types and half not in types for _, types in products)
+    convolves = any(_HALF in types for name, types in products if name in _CONVOLUTIONS)
+    return not convolves and any(_SINGLE in types and _HALF not in types for _, types in products)
 
 
 def _computing(network: Any) -> Iterator[tuple[Any, set[int]]]:
     """Yield the operators that do more than cast, with the types of their inputs as far as they are known."""
     graph, nodes = inferred_graph(network), list(nodes_of(network))
-    values = (*graph.input, *graph.value_info, *graph.output)
-    types = {each.name: each.type.tensor_type.elem_type for each in values}
-    attributes = [(node, each) for node in nodes for each in node.attribute]
-    types |= {node.output[0]: each.t.data_type for node, each in attributes if each.name == "value"}
-    inner = [graph for _, each in attributes for graph in (each.g, *each.graphs)]
-    types |= {each.name: each.data_type for one in (graph, *inner) for each in one.initializer}
+    attributes = [(node, attribute) for node in nodes for attribute in node.attribute]
+    types = {node.output[0]: value.t.data_type for node, value in attributes if value.name == "value"}
+    for part in (graph, *(inner for _, value in attributes for inner in (value.g, *value.graphs))):
+        types |= {weight.name: weight.data_type for weight in part.initializer}
+    types = _types_of(graph) | types
     for node in nodes:
         if node.op_type not in _WITHOUT_ARITHMETIC:
             yield node, {types[name] for name in node.input if name in types}
 
 
-def _tensor_type(name: str) -> int:
-    import onnx
-
-    return int(onnx.TensorProto.DataType.Value(name))
+def _types_of(graph: Any) -> dict[str, int]:
+    types = {name: value.type.tensor_type.elem_type for name, value in values_of(graph).items()}
+    return types | {weight.name: weight.data_type for weight in graph.initializer}
 
 
 def is_quantized(network: Any) -> bool:
@@ -146,25 +154,22 @@ def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
         yield f"it cannot be compared: {comparison.why_not}"
     drawing, accepted = comparison.drawing, accepted_by(network)
     for tensor in drawing.inputs:
-        known = accepted.get(tensor.name, Accepted())
+        known, span = accepted.get(tensor.name, Accepted()), drawing.ranges.get(tensor.name)
         whole = known.computes and known.table is None and not known.numbers
         if tensor.data_type not in {"TYPE_FP32", "TYPE_FP64"} and not whole:
             continue
-        span = drawing.ranges.get(tensor.name)
-        if span is not None and max(abs(span.low), abs(span.high)) > _LARGEST:
-            yield f"input {tensor.name!r} reaches {max(abs(span.low), abs(span.high)):g}, FP16 {_LARGEST:g}"
-        reach = known.reach if span is None else 0.0
-        if reach > _LARGEST_WHOLE and known.center is not None:
+        promised = max(abs(span.low), abs(span.high)) if span is not None else 0.0
+        if promised > _LARGEST:
+            yield f"input {tensor.name!r} reaches {promised:g}, FP16 {_LARGEST:g}"
+        if span is None and known.reach > _LARGEST_WHOLE and known.center is not None:
+            reach = f"reaches about {known.reach:.2g}, by the operator that reads it"
             limit = f"FP16 ends at {_LARGEST:g}, and has all whole numbers only up to {_LARGEST_WHOLE}"
-            yield f"input {tensor.name!r} reaches about {reach:.2g}, by the operator that reads it; {limit}"
+            yield f"input {tensor.name!r} {reach}; {limit}"
         for number in _coarse(request[tensor.name] for request in drawing.written):
             yield f"an example has {tensor.name}={number:.10g}, a whole number that FP16 does not have"
 
 
 def _coarse(examples: Iterator[Any]) -> Iterator[float]:
-    """Yield whole numbers that FP16 rounds."""
-    import numpy as np
-
     for values in examples:
         with np.errstate(over="ignore"):
             whole = (values == np.round(values)) & (np.abs(values) > _LARGEST_WHOLE)
@@ -188,9 +193,9 @@ def norm_modes(network: Any, release: Release) -> tuple[bool, bool]:
     if not pairs:
         return False, False
     inferred = inferred_graph(network)
-    values = (*inferred.input, *inferred.value_info, *inferred.output)
-    shapes = {each.name: _sizes(each) for each in values if each.type.tensor_type.HasField("shape")}
-    shapes |= {each.name: list(each.dims) for each in inferred.initializer}
+    values = values_of(inferred).items()
+    shapes = {name: _sizes(value) for name, value in values if value.type.tensor_type.HasField("shape")}
+    shapes |= {weight.name: list(weight.dims) for weight in inferred.initializer}
     strict = release.switches_tf32 and all(
         _is_bias(pair, shapes, sums) or _equal_shapes(shapes.get(pair[0]), shapes.get(pair[1]))
         for pair in pairs
@@ -213,13 +218,11 @@ def _is_bias(pair: Sequence[str], shapes: Any, sums: Any) -> bool:
 
 def _sizes(value: Any) -> list[int | str | None]:
     dims = value.type.tensor_type.shape.dim
-    return [each.dim_param or (each.dim_value if each.HasField("dim_value") else None) for each in dims]
+    return [size.dim_param or (size.dim_value if size.HasField("dim_value") else None) for size in dims]
 
 
 def to_fp16(network: Any, *, exact_norms: bool = False) -> Any:
     """Return a network with FP16 weights and arithmetic, except for operators that have none."""
-    import onnx_ir
-    from onnx_ir.passes.common import TopologicalSortPass
     from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16  # type: ignore[import-untyped]
 
     copied, inferred = deepcopy(network), inferred_graph(network)
@@ -246,14 +249,16 @@ def _named_norms(network: Any) -> list[str]:
     """
     graph = network.graph
     sums = {node.output[0]: node for node in graph.node if node.op_type == "Add"}
-    norms = []
-    for norm in spelled_out_norms(network):
-        if norm.value in sums:
-            norms += [sums[norm.value], *norm.nodes]
+    norms = [
+        node
+        for norm in spelled_out_norms(network)
+        if norm.value in sums
+        for node in (sums[norm.value], *norm.nodes)
+    ]
     for number, node in enumerate(norms):
         node.name = f"norm:{number}"
     read = {name for node in norms for name in node.input}
-    for node in [each for each in graph.node if each.op_type == "Constant" and each.output[0] in read]:
+    for node in [node for node in graph.node if node.op_type == "Constant" and node.output[0] in read]:
         if node.attribute[0].name == "value":
             graph.initializer.add().CopyFrom(node.attribute[0].t)
             graph.initializer[-1].name = node.output[0]
@@ -266,11 +271,9 @@ def _join_casts(half: Any) -> None:
 
     The conversion adds a cast for each operator in FP32 that reads a value, with the same name.
     """
-    import onnx
-
     graph = half.graph
-    casts = {each.output[0]: each.input[0] for each in graph.node if each.op_type == "Cast"}
-    weights = {each.name for each in graph.initializer if each.data_type == onnx.TensorProto.FLOAT}
+    casts = {node.output[0]: node.input[0] for node in graph.node if node.op_type == "Cast"}
+    weights = {weight.name for weight in graph.initializer if weight.data_type == _SINGLE}
     for node in graph.node:
         for place, name in enumerate(node.input):
             rounded = casts.get(name, "")
@@ -280,73 +283,69 @@ def _join_casts(half: Any) -> None:
                 node.input[place] = rounded
             elif casts.get(rounded) == f"{rounded}{_TO_FP16}":
                 node.input[place] = casts[rounded]
-    outputs = {each.name for each in graph.output}
+    outputs = {value.name for value in graph.output}
     for end in (_TO_FP32, _TO_FP16):
         used = {name for node in nodes_of(half) for name in node.input} | outputs
-        kept = {
-            node.output[0] if node.name.endswith(f"{end}_node") else place: node
-            for place, node in enumerate(graph.node)
-            if not node.name.endswith(f"{end}_node") or node.output[0] in used
-        }
-        del graph.node[:]
-        graph.node.extend(kept.values())
-    values = {each.name: each for each in graph.value_info if each.name not in weights}
-    del graph.value_info[:]
-    graph.value_info.extend(values.values())
+        kept: dict[Any, Any] = {}
+        for place, node in enumerate(graph.node):
+            is_cast = node.name.endswith(f"{end}_node")
+            if not is_cast or node.output[0] in used:
+                kept[node.output[0] if is_cast else place] = node
+        _replace(graph.node, kept.values())
+    infos = {info.name: info for info in graph.value_info if info.name not in weights}
+    _replace(graph.value_info, infos.values())
+
+
+def _replace(field: Any, messages: Iterable[Any]) -> None:
+    """Replace all messages of a repeated field, which may be among the new ones."""
+    copies = list(messages)
+    del field[:]
+    field.extend(copies)
 
 
 def _rounding(half: Any) -> Any:
     """Return a network in FP16 as one in FP32 that rounds its weights, and each result, to FP16."""
-    import onnx
-
-    float16, float32 = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
-    inferred = inferred_graph(half)
-    values = (*inferred.input, *inferred.value_info, *inferred.output)
-    types = {each.name: each.type.tensor_type.elem_type for each in values}
-    types |= {each.name: each.data_type for each in half.graph.initializer}
+    types = _types_of(inferred_graph(half))
     single = deepcopy(half)
     del single.graph.value_info[:]
-    constants = [each.t for node in single.graph.node for each in node.attribute if each.HasField("t")]
+    constants = [value.t for node in single.graph.node for value in node.attribute if value.HasField("t")]
     for tensor in (*single.graph.initializer, *constants):
-        if tensor.data_type == float16:
+        if tensor.data_type == _HALF:
             exact = onnx.numpy_helper.to_array(tensor).astype("float32")
             tensor.CopyFrom(onnx.numpy_helper.from_array(exact, tensor.name))
     nodes = []
     for node in single.graph.node:
         nodes.append(node)
-        taken = next((types[name] for name in node.input if name in types), 0)
-        for each in node.attribute:
-            if each.name in {"to", "dtype"}:
-                taken = each.i  # also of the casts of inputs
-                each.i = float32 if taken == float16 else taken
+        result_type = next((types[name] for name in node.input if name in types), 0)
+        for attribute in node.attribute:
+            if attribute.name in {"to", "dtype"}:
+                result_type = attribute.i  # also of the casts of inputs
+                attribute.i = _SINGLE if result_type == _HALF else result_type
         for place, name in enumerate(node.output):
-            if types.setdefault(name, taken) != float16 or node.op_type in _KEEPS_ROUNDED:
+            if types.setdefault(name, result_type) != _HALF or node.op_type in _KEEPS_ROUNDED:
                 continue
-            node.output[place] = f"{name}:exact"
-            for to, given, result in ((float16, ":exact", ":rounded"), (float32, ":rounded", "")):
-                cast = onnx.helper.make_node("Cast", [f"{name}{given}"], [f"{name}{result}"], to=to)
-                nodes.append(cast)
-    del single.graph.node[:]
-    single.graph.node.extend(nodes)
+            node.output[place] = exact = f"{name}:exact"
+            rounded = f"{name}:rounded"
+            nodes.append(onnx.helper.make_node("Cast", [exact], [rounded], to=_HALF))
+            nodes.append(onnx.helper.make_node("Cast", [rounded], [name], to=_SINGLE))
+    _replace(single.graph.node, nodes)
     return single
 
 
 def _layer(network: Any, half: Any, inputs: Tensors) -> str:
     """Return the first layer whose values FP16 cannot hold, or the one that adds the largest error."""
-    import numpy as np
-
-    exact, rounded = (run(session(_answering_all(each)), inputs) for each in (network, half))
+    exact, rounded = (run(session(_answering_all(one)), inputs) for one in (network, half))
     errors: dict[str, float] = {}
     worst, added = "", -1.0
     for node in network.graph.node:
         for name in exact.keys() & rounded.keys() & set(node.output):
             counts = np.abs(exact[name]) < _MASKED
-            values, found = exact[name][counts], rounded[name][counts]
+            values, others = exact[name][counts], rounded[name][counts]
             layer = f"{node.op_type} {node.name or name}"
-            if not np.isfinite(found).all():
+            if not np.isfinite(others).all():
                 return f"{layer}, whose values reach {largest(values):.2g}"
-            errors[name] = largest(found - values) / (largest(values) or 1.0)
-            own = errors[name] - max((errors.get(each, 0.0) for each in node.input), default=0.0)
+            errors[name] = largest(others - values) / (largest(values) or 1.0)
+            own = errors[name] - max((errors.get(source, 0.0) for source in node.input), default=0.0)
             if own > added:
                 worst, added = layer, own
     return worst
@@ -354,9 +353,7 @@ def _layer(network: Any, half: Any, inputs: Tensors) -> str:
 
 def _answering_all(network: Any) -> Any:
     """Return a network whose outputs are all its values."""
-    import onnx
-
-    all_of, given = deepcopy(network), {each.name for each in network.graph.output}
-    values = [name for node in network.graph.node for name in node.output if name and name not in given]
+    all_of, outputs = deepcopy(network), {value.name for value in network.graph.output}
+    values = [name for node in network.graph.node for name in node.output if name and name not in outputs]
     all_of.graph.output.extend(onnx.ValueInfoProto(name=name) for name in values)
     return all_of

@@ -8,21 +8,14 @@ then becomes part of the same operator.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-_AFTER = frozenset({"Add", "Cast", "Mul"})  # a scale and a bias
+_AFTER = frozenset({"Add", "Cast", "Div", "Mul"})  # the division, a scale and a bias
 _BEFORE = frozenset({"Cast", "Identity"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Norm:
-    """A normalization of several operators.
-
-    Attributes:
-        value: What is normalized.
-        nodes: Its operators.
-    """
+class Norm(NamedTuple):
+    """The value that is normalized, and the operators that do it."""
 
     value: str
     nodes: tuple[Any, ...]
@@ -43,7 +36,7 @@ class _Graph:
         for node in graph.node:
             for name in node.input:
                 self._users.setdefault(name, []).append(node)
-        self._constants = {each.name for each in graph.initializer}
+        self._constants = {weight.name for weight in graph.initializer}
         self._constants |= {name for name, node in self._made.items() if node.op_type == "Constant"}
 
     def norm(self, root: Any) -> Norm | None:
@@ -63,7 +56,7 @@ class _Graph:
             if _is_mean(average):
                 value = self._passed(centered.input[0])
                 nodes.append(average)
-                nodes += [each for each in self._users[average.output[0]] if each.op_type == "Sub"]
+                nodes += [user for user in self._users[average.output[0]] if user.op_type == "Sub"]
         nodes += self._after(root)
         between = [self._made.get(name) for node in nodes for name in node.input]
         nodes += [node for node in between if node is not None and node.op_type in _BEFORE]
@@ -82,12 +75,12 @@ class _Graph:
         waiting = list(self._users.get(root.output[0], []))
         while waiting:
             node = waiting.pop()
-            divides = node.op_type in {"Div", "Reciprocal"}
             yield node
+            users = self._users.get(node.output[0], [])
             if node.op_type == "Reciprocal":
-                waiting += [each for each in self._users.get(node.output[0], []) if each.op_type == "Mul"]
-            elif divides or node.op_type in _AFTER:
-                waiting += [each for each in self._users.get(node.output[0], []) if self._scales(each)]
+                waiting += [user for user in users if user.op_type == "Mul"]
+            elif node.op_type in _AFTER:
+                waiting += [user for user in users if self._scales(user)]
 
     def _scales(self, node: Any) -> bool:
         return node.op_type in {"Add", "Mul"} and any(name in self._constants for name in node.input)

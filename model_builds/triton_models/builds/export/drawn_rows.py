@@ -1,0 +1,146 @@
+"""The values of drawn rows, which no one picked to be easy.
+
+They are zeros, negative and large values, whole numbers, and missing values where the graph knows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from triton_models.artifact.networks import NetworkTensor
+from triton_models.builds.export.accepted import Accepted
+from triton_models.declare.tensors import Between
+
+ROW_KINDS = ("usual", "wide", "zeros", "negative", "whole", "usual", "ones", "millions", "billions", "mixed")
+
+_LARGE = {"thousands": 1e3, "millions": 1e6, "billions": 1e9}
+_AMOUNTS = (10, *_LARGE.values(), -1e4)  # the largest, or the smallest of negative ones
+_HALF = 0.5
+_EVERY_THIRD, _MISSING = 3, 0.3
+_FEATURE_RANK, _IMAGE_RANK = 2, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Draws one row of an input; `place` says of which kind.
+
+    Attributes:
+        shown: The values of the user's examples.
+        mask: True if the input says which of the other values count.
+    """
+
+    tensor: NetworkTensor
+    accepted: Accepted
+    span: Between | None
+    shape: Sequence[int]
+    shown: Sequence[np.ndarray]
+    random: Any
+    mask: bool
+
+    def floats(self, place: int) -> np.ndarray:
+        """Return a row of floats."""
+        whole = self.accepted.table is not None or bool(self.accepted.numbers)
+        if self.span is not None:
+            whole = self.span.never_empty
+        if whole:
+            return self.integers(place).astype(float)
+        if self.span is not None:
+            return self._within(self.span, place)
+        round_, kind = divmod(place, len(ROW_KINDS))
+        values = self._of_kind(ROW_KINDS[kind], both_signs=round_ % 2 == 1)
+        if self.accepted.missing and place % _EVERY_THIRD == 1:
+            values = np.where(self.random.random(self.shape) < _MISSING, np.nan, values)
+        return values
+
+    def _of_kind(self, kind: str, *, both_signs: bool) -> np.ndarray:
+        """Return a row of a kind.
+
+        Whatever reads them first, rows of features and sequences of them may be amounts, counts or times;
+        embeddings have the same dimensions. Only images and other values of four dimensions have usual
+        sizes, because pixels, and what networks compute from them, are small.
+        """
+        accepted, shape, random = self.accepted, self.shape, self.random
+        raw = len(self.tensor.dims or ()) < _IMAGE_RANK and not self.mask
+        center, scale = _fitted(accepted.center, shape, 0.0), _fitted(accepted.scale, shape, 1.0)
+        usual = center + scale * random.standard_normal(shape)
+        largest = max(map(_largest, self.shown), default=0.0)
+        wide = center + scale * max(10.0, 10 * largest) * random.uniform(-1, 1, shape)
+        if kind == "whole":
+            top = max(accepted.reach, 1e5 if raw else 2.0)
+            return np.asarray(np.round(random.uniform(0, top, shape)))
+        if raw and kind in _LARGE:
+            return np.asarray(random.uniform(-_LARGE[kind] if both_signs else 0, _LARGE[kind], shape))
+        if raw and kind == "mixed":
+            small = random.random(shape) < _HALF
+            return np.where(small, usual, random.choice([*_LARGE.values()], shape))
+        zeros, ones = np.zeros(shape), np.ones(shape)
+        others = {"zeros": zeros, "ones": ones, "negative": -np.abs(usual), "wide": wide}
+        return np.asarray(others.get(kind, usual))
+
+    def integers(self, place: int) -> np.ndarray:
+        """Return a row of whole numbers."""
+        accepted, shape, random = self.accepted, self.shape, self.random
+        kind = self.tensor.data_type.removeprefix("TYPE_")
+        values: Any
+        if self.span is not None and not self.span.never_empty:
+            values = np.round(self._within(self.span, place))
+        elif accepted.numbers:
+            values = random.choice(np.array(accepted.numbers), shape)
+        elif accepted.table is not None:
+            ends = {1: 0, 2: accepted.table - 1}
+            values = random.integers(0, accepted.table, shape)
+            values = np.full(shape, ends[place % 5]) if place % 5 in ends else values
+        elif kind in {"UINT8", "INT8"}:
+            limits = np.iinfo(kind.lower())
+            values = random.integers(limits.min, limits.max + 1, shape)
+        elif (accepted.features or accepted.computes) and not self.mask:
+            values = self._amounts(place)
+        elif self.shown and not self.mask:
+            values = self._of_examples()
+        else:
+            length = shape[-1] if shape else 1
+            ones = random.integers(1, length + 1) if length and place % 2 else length
+            values = np.broadcast_to(np.arange(length) < ones, shape or (1,)).reshape(shape) + 0
+        return np.asarray(values)
+
+    def _amounts(self, place: int) -> np.ndarray:
+        """Return whole numbers with which a network computes, such as amounts in cents."""
+        kind = place % len(_AMOUNTS)
+        if kind == 0 and self.shown:
+            return self._of_examples()
+        size = _AMOUNTS[kind]
+        both_signs = self.accepted.features and place % 2
+        low, high = (size, 0) if size < 0 else (-size if both_signs else 0, size)
+        return np.asarray(np.round(self.random.uniform(low, high, self.shape)))
+
+    def _of_examples(self) -> np.ndarray:
+        values = np.concatenate([example.ravel() for example in self.shown])
+        return np.asarray(self.random.choice(values, self.shape))
+
+    def _within(self, span: Between, place: int) -> np.ndarray:
+        values = self.random.uniform(span.low, span.high, self.shape)
+        ends = {1: span.low, 3: span.high, 5: min(max(0.0, span.low), span.high)}
+        if place % 7 in ends:
+            return np.full(self.shape, ends[place % 7])
+        whole = place % 7 == 6  # noqa: PLR2004
+        return np.asarray(np.clip(np.round(values), span.low, span.high) if whole else values)
+
+
+def _fitted(values: np.ndarray | None, shape: Sequence[int], otherwise: float) -> Any:
+    """Return values per feature, or the largest if they fit neither the last nor the first dimension."""
+    if values is None:
+        return otherwise
+    if values.size == 1 or values.size == (shape[-1] if shape else None):
+        return values
+    if len(shape) >= _FEATURE_RANK and values.size == shape[0]:
+        return values.reshape(-1, *([1] * (len(shape) - 1)))
+    return float(np.max(np.abs(values)))
+
+
+def _largest(values: np.ndarray) -> float:
+    finite = values[np.isfinite(values)] if values.dtype.kind in "fiu" else np.zeros(0)
+    return float(np.abs(finite).max(initial=0))
