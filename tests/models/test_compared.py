@@ -138,6 +138,7 @@ def test_rankings_differ_only_where_their_scores_do(scores, places, others, ties
     exact = {"scores": np.array([scores], np.float32), "places": np.array([places])}
     other = {**exact, "places": np.array([others])}
     assert compared._only_ties(exact["places"], other["places"], exact, other) == ties
+    assert not compared._only_ties(exact["places"], other["places"], exact, {"places": other["places"]})
 
 
 def test_an_example_has_the_shape_of_a_request_although_the_network_takes_one_size_fewer(built):
@@ -226,6 +227,13 @@ def test_a_network_that_does_not_batch_is_refused_and_served_without_a_batch(gra
 )
 def test_a_range_must_be_complete_and_hold_the_examples(between, said, built):
     assert said in refused(built, TANH, f"max_batch_size=8, inputs_between={between}").what
+
+
+def test_a_range_of_strings_is_refused(built):
+    graph = "g (string[rows, 1] X) => (string[rows, 1] Y) { Y = Identity(X) }"
+    words = 'lambda: [Example(name="one", inputs={"X": np.array([[b"red"]], object)})]'
+    fields = 'max_batch_size=8, inputs_between={"X": Between(0, 1, why="pixels")}'
+    assert "an example has strings for 'X'" in refused(built, graph, fields, examples=words).what
 
 
 def drawn_of(graph: str, tmp_path: Path, batch: int = 8) -> list[Any]:

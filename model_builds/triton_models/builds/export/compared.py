@@ -408,30 +408,27 @@ class Comparison:
             raise DRAWN_INPUTS.error(what=f"{model!r} has no input {name!r}", where=where, fix=fix)
         for request in self.drawing.examples:
             values = request[name]
-            if span.never_empty and name in self.drawing.empty_masks(request):
-                raise DRAWN_INPUTS.error(
-                    what=f"an example has a row of {name!r} without a value above 0",
-                    where=where,
-                    why="never_empty=True promises that no such rows come",
-                    fix="remove never_empty=True, or correct the example",
-                )
-            if values.size and not (span.low <= values.min() and values.max() <= span.high):
-                raise DRAWN_INPUTS.error(
-                    what=f"an example has {name!r} from {values.min():g} to {values.max():g}, and only "
-                    f"{span.low:g} to {span.high:g} is declared",
-                    where=where,
-                    why="nothing is promised outside that range",
-                    fix=f"widen Between({span.low:g}, {span.high:g}, ...), or correct the example",
-                )
+            if values.dtype.kind == "O":
+                what, why = f"an example has strings for {name!r}", "a range has the numbers that come"
+                fix = f"remove {name!r} from inputs_between"
+            elif span.never_empty and name in self.drawing.empty_masks(request):
+                what = f"an example has a row of {name!r} without a value above 0"
+                why = "never_empty=True promises that no such rows come"
+                fix = "remove never_empty=True, or correct the example"
+            elif values.size and not (span.low <= values.min() and values.max() <= span.high):
+                actual, declared = f"{values.min():g} to {values.max():g}", f"{span.low:g} to {span.high:g}"
+                what = f"an example has {name!r} from {actual}, and only {declared} is declared"
+                why = "nothing is promised outside that range"
+                fix = f"widen Between({span.low:g}, {span.high:g}, ...), or correct the example"
+            else:
+                continue
+            raise DRAWN_INPUTS.error(what=what, where=where, why=why, fix=fix)
 
     def _refuses_drawn(self, message: str) -> FleetError:
         model, inputs = self.drawing.model.name, self.drawing.inputs
-        free = [
-            tensor.name
-            for tensor in inputs
-            if "INT" in tensor.data_type and tensor.name not in self.drawing.ranges
-        ]
-        name = (free or [tensor.name for tensor in inputs])[0]
+        whole = [tensor.name for tensor in inputs if "INT" in tensor.data_type]
+        names = [name for name in whole if name not in self.drawing.ranges]
+        name = (names or [tensor.name for tensor in inputs])[0]
         sizes = "write an example, whose sizes the build then draws; or " * self.drawing.has_open_sizes
         return DRAWN_INPUTS.error(
             what=f"{model!r} refuses inputs that the build drew: {message}",
@@ -464,7 +461,9 @@ def _only_ties(places: np.ndarray, others: np.ndarray, exact: Answers, other: An
     if places.dtype.kind not in "iu" or not places.ndim:
         return False
     for name, scores in exact.items():
-        if scores.dtype.kind != "f" or scores.shape != places.shape or not _equal(scores, other[name]):
+        if scores.dtype.kind != "f" or scores.shape != places.shape:
+            continue
+        if name not in other or not _equal(scores, other[name]):
             continue
         tied = (scores[..., None] == scores[..., None, :]).sum(axis=-1) > 1
         return bool((tied | np.isin(scores, (0.0, 1.0)) | (places == others)).all())
