@@ -85,7 +85,7 @@ def compare_module(
     ).prepare()
     if _cannot_compare(comparison):
         return
-    precision = (model.backend.precision if device != "cpu" else None) or "fp32"
+    precision: Precision = (model.backend.precision if device != "cpu" else None) or "fp32"
     allowed = _allowed(build, precision)
     run = run_torch(finished, names, model.outputs, device=device, threads=threads_of(network))
     file = "model.pt" if isinstance(model.backend, LibTorch) else "model.pt2"
@@ -168,8 +168,9 @@ def _cannot_compare(comparison: Comparison) -> bool:
 
 
 def _refuse_difference(comparison: Comparison, finished: Run, allowed: float, *, file: str) -> None:
-    model, cause = comparison.drawing.model, None
+    model = comparison.drawing.model
     difference: Difference | None = None
+    cause: Exception | None = None
     try:
         difference = comparison.differs(finished, allowed)
         what = f"{model.name!r} does not answer as its source does: {difference}" if difference else ""
@@ -322,7 +323,8 @@ class Verified:
             converted = self._tolerates_fp16()  # a file that is in FP16 already, too
         elif file_of_plan and backend.precision == "fp16" and not quantized and not cpu:
             self._tolerates_fp16(write=False)
-        half, options = converted or is_half(network), {}
+        half = converted or is_half(network)
+        options: dict[str, bool] = {}
         if half:
             finished = onnx.load(str(self.path), load_external_data=False) if converted else network
             # Of the file before casts are between a sum and its normalization.

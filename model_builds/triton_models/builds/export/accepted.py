@@ -322,7 +322,7 @@ def _keeps_numbers(node: Any, value: str) -> bool:
     """Return whether the numbers of a value may still reach arithmetic behind an operator."""
     if node.op_type in _ASKS or list(node.input).index(value) == _CHOOSES.get(node.op_type):
         return False
-    return node.op_type != "Cast" or _attribute(node, "to", 0) != _BOOL
+    return not (node.op_type == "Cast" and _attribute(node, "to", 0) == _BOOL)
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
