@@ -334,7 +334,8 @@ class Drawn:
         if self.of_examples and all(len(shape) == texts.ndim for texts in shown):
             rows = np.concatenate([np.resize(texts, (len(texts), *shape[1:])) for texts in shown])
             _, *columns = np.indices(shape)
-            return rows[(random.integers(0, len(rows), shape), *columns)]
+            places = (random.integers(0, len(rows), shape), *columns)
+            return rows[places]
         words = [word.encode() for word in self._known(tensor).words or _WORDS]
         return random.choice(np.array(words, object), shape)
 
