@@ -76,7 +76,7 @@ class Row:
             return np.asarray(random.uniform(-_LARGE[kind] if both_signs else 0, _LARGE[kind], shape))
         if raw and kind == "mixed":
             small = random.random(shape) < _HALF
-            return np.where(small, usual, random.choice([*_LARGE.values()], shape))
+            return np.asarray(np.where(small, usual, random.choice([*_LARGE.values()], shape)))
         zeros, ones = np.zeros(shape), np.ones(shape)
         others = {"zeros": zeros, "ones": ones, "negative": -np.abs(usual), "wide": wide}
         return np.asarray(others.get(kind, usual))
