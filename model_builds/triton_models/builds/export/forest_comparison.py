@@ -18,7 +18,7 @@ from triton_models.base.errors import FleetError
 from triton_models.builds.export.forest_reference import INPUT, MIDDLE, Shape, class_numbers, source_scores
 from triton_models.builds.export.forest_source import UNREADABLE, Source
 from triton_models.builds.export.forest_thresholds import CATEGORICAL, Thresholds, restored_rows
-from triton_models.check.backend_rules.fil_scores import scores_in_fp32
+from triton_models.check.backend_rules.fil import scores_in_fp32
 from triton_models.declare.declaration import Example
 from triton_models.declare.models import Forest
 from triton_models.declare.requires import missing

@@ -2,16 +2,16 @@
 
 Sources, read 2026-11-28: src/shared_state.h, src/serialization.h, src/model.h, src/tl_model.h,
 src/tl_utils.h, src/fil_config.h and src/nvforest_config.h of fil_backend r24.03 to r26.06, and
-cpp/include/rapids_triton/model/shared_state.hpp of rapids-triton, branch-23.12 to v26.06.00. Options changed
-once, in 25.09.
+cpp/include/rapids_triton/model/shared_state.hpp of rapids-triton, branch-23.12 to v26.06.00.
 
-The backend does not compare the tensors' sizes with the forest: it passes bare pointers to Treelite or to the
-GPU, which read a row of the forest's features, and write its scores. Where it would read or write beyond the
-tensors, or leave a part of the answer as the memory was, the rules refuse, with a sentence of their own.
+The backend passes bare pointers to Treelite or to the GPU, which read and write as many numbers as the forest
+has. Where that is beyond the tensors, or leaves a part of the answer unwritten, the rules refuse with a
+sentence of their own.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,14 +33,15 @@ CLASSIFIER_SINCE = "25.09"
 _NVFOREST_SINCE = "26.06"
 INPUT, OUTPUT, TREESHAP = "input__0", "output__0", "treeshap_output"
 
-_FORMATS = {
+_MODEL_TYPES = {
     "json": "xgboost_json",
     "ubjson": "xgboost_ubj",
     "legacy": "xgboost",
     "lightgbm": "lightgbm",
     "treelite": "treelite_checkpoint",
 }
-OBJECTIVES = frozenset(
+# The objectives that Treelite 4.7 knows: src/model_loader/detail/xgboost.cc, and lightgbm.h.
+_OF_XGBOOST = frozenset(
     [
         *("reg:squarederror", "reg:linear", "reg:squaredlogerror", "reg:pseudohubererror", "reg:logistic"),
         *("reg:gamma", "reg:tweedie", "count:poisson", "survival:cox", "survival:aft"),
@@ -48,9 +49,7 @@ OBJECTIVES = frozenset(
         *("rank:pairwise", "rank:ndcg", "rank:map"),
     ]
 )
-"""The objectives of XGBoost that Treelite knows: src/model_loader/detail/xgboost.cc of Treelite 4.7."""
-SUMS = frozenset({"reg:absoluteerror", "reg:quantileerror", "reg:expectileerror"})
-"""Those that it lacks although their answers are the plain sums of the trees."""
+_SUMS = frozenset({"reg:absoluteerror", "reg:quantileerror", "reg:expectileerror"})  # answers are plain sums
 _OF_LIGHTGBM = frozenset(
     [
         *("regression", "regression_l2", "l2", "mean_squared_error", "mse", "l2_root"),
@@ -62,7 +61,6 @@ _OF_LIGHTGBM = frozenset(
         *("lambdarank", "custom"),
     ]
 )
-"""Those of LightGBM that Treelite knows: src/model_loader/detail/lightgbm.h of Treelite 4.7."""
 CALL_PYTHON = "serve it as a PythonModel that calls the framework"
 
 # The keys of XGBoost's files, in JSON and in UBJSON, with the brackets of their values: names of features and
@@ -80,12 +78,10 @@ _FEWEST_BYTES = 136  # LearnerModelParamLegacy, with which a binary file of XGBo
 
 # LightGBM's bits of decision_type: include/LightGBM/tree.h.
 _CATEGORICAL, _LEFT, _MISSING, _ZERO = 1, 2, 12, 4
-_LAYOUTS = ("depth_first", "breadth_first", "layered", "layered_children_together")
-_ALGORITHMS = ("ALGO_AUTO", "NAIVE", "TREE_REORG", "BATCH_TREE_REORG")
-_STORAGE = ("AUTO", "DENSE", "SPARSE", "SPARSE8")
 # What std::istream reads as a float: a beginning is enough, and neither inf nor nan.
 _FLOAT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(?![eE](?![+-]?\d))")
 _SWITCHES = ("predict_proba", "xgboost_allow_unknown_field", "use_experimental_optimizations")
+_BOOLEANS = frozenset({"true", "false"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +97,7 @@ class Options:
 def read_options(config: Config, release: str | None) -> Options:
     """Return the options of a configuration without refusals."""
     values = _parameters(config)
-    name = _classifier_name(values, release)
-    classifier = values.get(name) == "true"
+    classifier = values.get(_classifier_name(values, release)) == "true"
     threshold = _FLOAT.match(values.get("threshold", "")) if classifier else None
     return Options(
         model_type=_word(values, "model_type") or "xgboost",
@@ -120,22 +115,40 @@ def check_options(config: Config, release: str | None, *, on_gpu: bool) -> list[
         release: The release's name; None for what every release refuses.
         on_gpu: True if an instance runs on a GPU, which alone reads some parameters.
     """
-    of_gpu = _names(config, release) if on_gpu and release is not None else ()
-    return [*_switches(config), *_types(config), *_classifiers(config, release), *of_gpu]
+    values, refusals = _parameters(config), []
+    for name in _SWITCHES:
+        refusals += _switch(values, name)
+    kind = read_options(config, release).model_type
+    if kind not in FILES:
+        message = f"{kind} not recognized as a valid serialization format."
+        refusals.append(_value("model_type", kind, message, f"write one of {', '.join(FILES)}"))
+    classifier, threshold = _classifier_name(values, release), values.get("threshold")
+    refusals += _switch(values, classifier)
+    if classifier not in values:
+        refusals.append(_required(classifier, "true for a classifier, otherwise false"))
+    elif values[classifier] == "true" and threshold is None:
+        refusals.append(_required("threshold", "a number, such as 0.5, for a classifier"))
+    elif values[classifier] == "true" and not _FLOAT.match(threshold or ""):
+        message = "Bad input for parameter threshold"
+        refusals.append(_value("threshold", threshold, message, "write a number, such as 0.5"))
+    for name, (what, names) in (_of_gpu(release) if on_gpu and release is not None else {}).items():
+        value = _word(values, name)
+        if value and value not in names:
+            fix = f"write one of {', '.join(names)}, or remove it"
+            refusals.append(_value(name, value, f"Unknown {what} name: {value}", fix))
+    return refusals
 
 
 def check_tensors(config: Config) -> Iterator[Refusal]:
     """Yield what makes every request fail: the names and the types of the tensors are fixed."""
-    for side, name in (("input", INPUT), ("output", OUTPUT)):
-        tensors = {tensor["name"]: tensor["data_type"] for tensor in config.get(side, ())}
-        kind = tensors.get(name)
+    for side, name, lacking in (
+        ("input", INPUT, f"unknown request input name {INPUT}"),
+        ("output", OUTPUT, f"No output with name {OUTPUT} in configuration."),
+    ):
+        kind = {tensor["name"]: tensor["data_type"] for tensor in config.get(side, ())}.get(name)
         if kind != "TYPE_FP32":
-            lacking = {
-                "input": f"unknown request input name {name}",
-                "output": f"No output with name {name} in configuration.",
-            }
             yield Refusal(
-                message=f"incorrect type for {name}" if kind else lacking[side],
+                message=f"incorrect type for {name}" if kind else lacking,
                 what=f"{side} {name!r} is {kind}" if kind else f"there is no {side} {name!r}",
                 at=side,
                 fix=f'write {side} [ {{ name: "{name}" data_type: TYPE_FP32 dims: [ ... ] }} ]',
@@ -151,18 +164,15 @@ def check_format(config: Config, release: str | None, contents: str) -> Iterator
         contents: The file's format, from `artifact.forest_head.format_of`; empty if it is unknown.
     """
     kind = read_options(config, release).model_type
-    actual = _FORMATS.get(contents)
+    actual, message = _MODEL_TYPES.get(contents), f"the file is not of the format {kind}"
     if not contents and kind in {"xgboost_json", "xgboost_ubj", "lightgbm"}:
-        yield _not_a_file(kind, f"the file is not of the format {kind}")
-    elif contents == "pickle" or (actual and kind in FILES and kind != actual):
-        yield Refusal(
-            message=f"the file is not of the format {kind}",
-            what=f"model_type is {kind!r}, and the file is {'a pickle' if not actual else f'of {actual!r}'}",
-            at="parameters: model_type",
-            fix=f'write model_type "{actual}", and call the file {FILES[actual]}'
-            if actual
-            else "save it with save_model() of its framework, or declare a Forest(estimator=...)",
-        )
+        yield _not_a_file(kind, message)
+    elif contents == "pickle":
+        fix = "save it with save_model() of its framework, or declare a Forest(estimator=...)"
+        yield _file(message, f"model_type is {kind!r}, and the file is a pickle", fix)
+    elif actual and kind in FILES and kind != actual:
+        fix = f'write model_type "{actual}", and call the file {FILES[actual]}'
+        yield _file(message, f"model_type is {kind!r}, and the file is of {actual!r}", fix)
 
 
 def check_sizes(
@@ -182,12 +192,15 @@ def check_sizes(
         yield Refusal(message="Multi-target model not supported", what=what, at="parameters", fix=fix)
         return
     batched = int(config.get("max_batch_size", 0)) > 0
-    options = read_options(config, release)
-    widths = answer_widths(options, release, classes)
+    widths = _answer_widths(read_options(config, release), release, classes)
+    contributions = classes * (features + 1)
     for tensor in config.get("input", ()):
-        if tensor["name"] == INPUT and features and _row(tensor, batched=batched) != features:
+        # The first size of what arrives is the number of rows, also without batches.
+        if tensor["name"] == INPUT and features and _row(tensor, rows=not batched) != features:
             yield _size(tensor, [features], f"a row of the forest has {features} features", batched=batched)
     for tensor in config.get("output", ()):
+        # The first -1 is the number of rows; without one in front, the backend adds it.
+        width = _row(tensor, rows=served_dims(tensor)[:1] == (-1,))
         if tensor["name"] == OUTPUT and not widths:
             yield Refusal(
                 message="predict_proba without classes",
@@ -195,13 +208,14 @@ def check_sizes(
                 at="parameters: predict_proba",
                 fix='write predict_proba "false"',
             )
-        elif tensor["name"] == OUTPUT and (_written(tensor) not in widths):
-            because = f"the forest answers with {_count(widths[0], 'number')} per row"
+        elif tensor["name"] == OUTPUT and width not in widths:
+            numbers = f"{widths[0]} number{'s' * (widths[0] != 1)}"
+            because = f"the forest answers with {numbers} per row"
             yield _size(tensor, widths[:1], because, batched=batched)
-        width = classes * (features + 1)
-        if tensor["name"] == TREESHAP and features and _written(tensor) != width:
+        elif tensor["name"] == TREESHAP and features and width != contributions:
             shape = [features + 1] if classes == 1 else [classes, features + 1]
-            yield _size(tensor, shape, f"it has {width} contributions per row", batched=batched)
+            because = f"it has {contributions} contributions per row"
+            yield _size(tensor, shape, because, batched=batched)
 
 
 def check_objective(objective: str, *, linear: bool) -> Iterator[Refusal]:
@@ -212,32 +226,20 @@ def check_objective(objective: str, *, linear: bool) -> Iterator[Refusal]:
         linear: True for a model without trees, of the booster gblinear.
     """
     if linear:
-        yield Refusal(
-            message="gblinear has no trees",
-            what="it is linear (gblinear) and has no trees",
-            at="parameters: model_type",
-            fix=f'train it with booster="gbtree", or {CALL_PYTHON}',
-        )
-    elif objective and objective not in OBJECTIVES:
+        fix = f'train it with booster="gbtree", or {CALL_PYTHON}'
+        yield _file("gblinear has no trees", "it is linear (gblinear) and has no trees", fix)
+    elif objective and objective not in _OF_XGBOOST:
         same = (
             "save it with an objective of the same answers: booster.set_param({'objective': "
             "'reg:squarederror'}), then save_model(); or "
         )
-        yield Refusal(
-            message=f"Unrecognized XGBoost objective: {objective}",
-            what=f"the Treelite of the FIL backend does not know the objective {objective!r}",
-            at="parameters: model_type",
-            fix=f"{same if objective in SUMS else ''}{CALL_PYTHON}",
-        )
+        what = f"the Treelite of the FIL backend does not know the objective {objective!r}"
+        fix = f"{same if objective in _SUMS else ''}{CALL_PYTHON}"
+        yield _file(f"Unrecognized XGBoost objective: {objective}", what, fix)
 
 
 def check_xgboost(file: IO[bytes], kind: str) -> Iterator[Refusal]:
-    """Yield what keeps Treelite from reading a file of XGBoost: it is none, or was cut off.
-
-    Args:
-        file: The file.
-        kind: The model_type.
-    """
+    """Yield what keeps Treelite from reading a file of XGBoost, by its model_type: it is none, or was cut."""
     if kind == "xgboost":
         beginning = file.read(_FEWEST_BYTES)
         if len(beginning) < _FEWEST_BYTES or beginning.startswith(_POINTER):
@@ -266,16 +268,6 @@ def _keys_of(file: IO[bytes]) -> tuple[set[str], bytes]:
     return keys, last
 
 
-def _not_a_file(kind: str, what: str) -> Refusal:
-    return Refusal(
-        message=what,
-        what=f"model_type is {kind!r}, and {what}",
-        at="parameters: model_type",
-        fix="save it with save_model() of its framework, fetch it with git lfs pull if it is a pointer, or "
-        "declare a Forest(estimator=...)",
-    )
-
-
 def complete(content: bytes) -> bool:
     """Return whether a file of LightGBM has all the trees and parameters that it begins.
 
@@ -283,8 +275,8 @@ def complete(content: bytes) -> bool:
     """
     first = re.search(rb"^Tree=", content, re.MULTILINE)
     sizes = re.search(rb"^tree_sizes=([\d ]+)$", content, re.MULTILINE)
-    listed = sum(map(int, sizes[1].split())) if sizes else 0
-    at = first.start() + listed if first and sizes else content.find(b"end of trees")
+    trees = sum(map(int, sizes[1].split())) if sizes else 0
+    at = first.start() + trees if first and sizes else content.find(b"end of trees")
     rest = content[at:] if at >= 0 else b""
     has_parameters = b"\nend of parameters" in rest or b"\nparameters:" not in rest
     return rest.startswith(b"end of trees") and has_parameters
@@ -294,32 +286,22 @@ def check_lightgbm(text: str) -> Iterator[Refusal]:
     """Yield what Treelite does not read in a file of LightGBM, or reads and answers otherwise."""
     objective = re.search(r"^objective=(\S*)", text, re.MULTILINE)
     if not complete(text.encode()):
-        yield Refusal(
-            message="the file was cut off",
-            what="the file is incomplete: Treelite answers with the trees that are in it",
-            at="parameters: model_type",
-            fix="copy the whole file, or save it again with save_model() of LightGBM",
+        yield _file(
+            "the file was cut off",
+            "the file is incomplete: Treelite answers with the trees that are in it",
+            "copy the whole file, or save it again with save_model() of LightGBM",
         )
     elif objective and objective[1] not in _OF_LIGHTGBM:
-        yield Refusal(
-            message=f'Unknown objective name: "{objective[1]}"',
-            what=f"the Treelite of the FIL backend does not know the objective {objective[1]!r}",
-            at="parameters: model_type",
-            fix=CALL_PYTHON,
-        )
+        what = f"the Treelite of the FIL backend does not know the objective {objective[1]!r}"
+        yield _file(f'Unknown objective name: "{objective[1]}"', what, CALL_PYTHON)
     elif re.search(r"^is_linear=1$", text, re.MULTILINE):
-        yield Refusal(
-            message="linear leaves are dropped",
-            what="its leaves are linear models (linear_tree), which Treelite drops",
-            at="parameters: model_type",
-            fix=f"train it without linear_tree, or {CALL_PYTHON}",
-        )
+        what = "its leaves are linear models (linear_tree), which Treelite drops"
+        yield _file("linear leaves are dropped", what, f"train it without linear_tree, or {CALL_PYTHON}")
     elif any(_zeros_turn(text)):
-        yield Refusal(
-            message="zeros are no missing values",
-            what="it takes zeros as missing (zero_as_missing), which Treelite does not do",
-            at="parameters: model_type",
-            fix=f"train it with zero_as_missing=false, with NaN for what is missing; or {CALL_PYTHON}",
+        yield _file(
+            "zeros are no missing values",
+            "it takes zeros as missing (zero_as_missing), which Treelite does not do",
+            f"train it with zero_as_missing=false, with NaN for what is missing; or {CALL_PYTHON}",
         )
 
 
@@ -335,18 +317,28 @@ def _zeros_turn(text: str) -> Iterator[bool]:
         )
 
 
-def answer_widths(options: Options, release: str | None, classes: int) -> Sequence[int]:
-    """Return how many numbers per row the output may have; the first is the usual one. Empty if none fits."""
-    if not options.predict_proba:
-        return [1] if options.classifier or classes == 1 else [classes]
-    if classes > 1:
-        return [classes]
-    # Before 25.09 the backend writes both probabilities of whatever has one score, into any output.
-    if release is not None and release < CLASSIFIER_SINCE:
-        return [2]
-    if not options.classifier:
-        return [1] if release is not None else []
-    return [2, 1] if release is not None else [2]
+def scores_in_fp32(gtil: Any, forest: Any, rows: Any, *, classes: int, threads: int = 1) -> Any:
+    """Return the scores of rows of FP32 as the backend computes them on a CPU, of the shape [rows, classes].
+
+    `predict()` of Treelite's package would convert the rows to the type of the forest. Callers have NumPy and
+    Treelite, and pass the module `treelite.gtil.gtil`.
+    """
+    import numpy as np
+
+    rows, scores = np.ascontiguousarray(rows), np.zeros((len(rows), classes), np.float32)
+    floats = ctypes.POINTER(ctypes.c_float)
+    config = gtil.GTILConfig(predict_type="default", nthread=threads)
+    gtil._check_call(
+        gtil._LIB.TreeliteGTILPredict(
+            forest.handle,
+            rows.ctypes.data_as(floats),
+            b"float32",
+            ctypes.c_uint64(len(rows)),
+            scores.ctypes.data_as(floats),
+            config.handle,
+        )
+    )
+    return scores
 
 
 def answer_dims(tensor: Mapping[str, Any]) -> list[int]:
@@ -358,54 +350,40 @@ def answer_dims(tensor: Mapping[str, Any]) -> list[int]:
     return dims if tensor.get("reshape") is not None else [size for size in dims if size != 1]
 
 
-def _switches(config: Config) -> Iterator[Refusal]:
-    values = _parameters(config)
-    for name in _SWITCHES:
-        if name in values:
-            yield from _switch(name, values[name])
+def _answer_widths(options: Options, release: str | None, classes: int) -> Sequence[int]:
+    """Return how many numbers per row the output may have; the first is the usual one. Empty if none fits."""
+    if not options.predict_proba:
+        return [1] if options.classifier else [classes]
+    if classes > 1:
+        return [classes]
+    # Before 25.09 the backend writes both probabilities of whatever has one score, into any output.
+    if release is not None and release < CLASSIFIER_SINCE:
+        return [2]
+    both = [2] if options.classifier else []
+    return both if release is None else [*both, 1]
 
 
-def _switch(name: str, value: str) -> Iterator[Refusal]:
-    if value not in {"true", "false"}:
-        yield Refusal(
-            message=f"Expected 'true' or 'false' for parameter '{name}', got: '{value}'",
-            what=f"{name} is {value!r}",
-            at=f"parameters: {name}",
-            fix="write true or false, in lower case",
-        )
+def _of_gpu(release: str) -> Mapping[str, tuple[str, Sequence[str]]]:
+    """Return the names that a release's GPU reads, with what each is in its errors, and the known ones."""
+    if release < CLASSIFIER_SINCE:
+        return {
+            "algo": ("FIL algorithm", ("ALGO_AUTO", "NAIVE", "TREE_REORG", "BATCH_TREE_REORG")),
+            "storage_type": ("FIL storage type", ("AUTO", "DENSE", "SPARSE", "SPARSE8")),
+        }
+    library = "nvForest" if release >= _NVFOREST_SINCE else "FIL"
+    layouts = ("depth_first", "breadth_first", "layered", "layered_children_together")
+    return {"layout": (f"{library} layout", layouts)}
 
 
-def _types(config: Config) -> Iterator[Refusal]:
-    kind = _word(_parameters(config), "model_type") or "xgboost"
-    if kind not in FILES:
-        yield Refusal(
-            message=f"{kind} not recognized as a valid serialization format.",
-            what=f"model_type is {kind!r}",
-            at="parameters: model_type",
-            fix=f"write one of {', '.join(FILES)}",
-        )
+def _switch(values: Mapping[str, str], name: str) -> Iterator[Refusal]:
+    value = values.get(name, "true")
+    if value not in _BOOLEANS:
+        message = f"Expected 'true' or 'false' for parameter '{name}', got: '{value}'"
+        yield _value(name, value, message, "write true or false, in lower case")
 
 
-def _classifiers(config: Config, release: str | None) -> Iterator[Refusal]:
-    values = _parameters(config)
-    name = _classifier_name(values, release)
-    if name not in values:
-        yield _required(name, "true for a classifier, otherwise false")
-        return
-    yield from _switch(name, values[name])
-    threshold = values.get("threshold")
-    if values[name] != "true" or (threshold is not None and _FLOAT.match(threshold)):
-        return
-    lacking = _required("threshold", "a number, such as 0.5, for a classifier")
-    if threshold is None:
-        yield lacking
-    else:
-        yield Refusal(
-            message="Bad input for parameter threshold",
-            what=f"threshold is {threshold!r}",
-            at="parameters: threshold",
-            fix="write a number, such as 0.5",
-        )
+def _value(name: str, value: str | None, message: str, fix: str) -> Refusal:
+    return Refusal(message=message, what=f"{name} is {value!r}", at=f"parameters: {name}", fix=fix)
 
 
 def _required(name: str, words: str) -> Refusal:
@@ -417,39 +395,16 @@ def _required(name: str, words: str) -> Refusal:
     )
 
 
-def _names(config: Config, release: str) -> Iterator[Refusal]:
-    """Yield options of a GPU with a value that the release does not know; a CPU does not read them."""
-    library = "nvForest" if release >= _NVFOREST_SINCE else "FIL"
-    known: Mapping[str, tuple[str, Sequence[str]]] = (
-        {"layout": (f"Unknown {library} layout name", _LAYOUTS)}
-        if release >= CLASSIFIER_SINCE
-        else {
-            "algo": ("Unknown FIL algorithm name", _ALGORITHMS),
-            "storage_type": ("Unknown FIL storage type name", _STORAGE),
-        }
+def _file(message: str, what: str, fix: str) -> Refusal:
+    return Refusal(message=message, what=what, at="parameters: model_type", fix=fix)
+
+
+def _not_a_file(kind: str, what: str) -> Refusal:
+    fix = (
+        "save it with save_model() of its framework, fetch it with git lfs pull if it is a pointer, or "
+        "declare a Forest(estimator=...)"
     )
-    values = _parameters(config)
-    for name, (message, names) in known.items():
-        value = _word(values, name)
-        if value and value not in names:
-            yield Refusal(
-                message=f"{message}: {value}",
-                what=f"{name} is {value!r}",
-                at=f"parameters: {name}",
-                fix=f"write one of {', '.join(names)}, or remove it",
-            )
-
-
-def _classifier_name(values: Mapping[str, str], release: str | None) -> str:
-    """Return the parameter that says whether a forest classifies.
-
-    From 25.09 on, output_class counts if its first word is true or false, and is ignored otherwise.
-    """
-    if release is not None and release < CLASSIFIER_SINCE:
-        return "output_class"
-    word = _word(values, "output_class")
-    known = word in {"true", "false"} and values["output_class"] == word
-    return "output_class" if known or (release is None and "is_classifier" not in values) else "is_classifier"
+    return _file(what, f"model_type is {kind!r}, and {what}", fix)
 
 
 def _size(tensor: Mapping[str, Any], shape: Sequence[int], because: str, *, batched: bool) -> Refusal:
@@ -466,24 +421,22 @@ def _size(tensor: Mapping[str, Any], shape: Sequence[int], because: str, *, batc
     )
 
 
-def _row(tensor: Mapping[str, Any], *, batched: bool) -> int | None:
-    """Return the numbers in a row of the input; None if requests may choose.
-
-    The first size of what arrives is the number of rows, also without batches.
-    """
+def _row(tensor: Mapping[str, Any], *, rows: bool) -> int | None:
+    """Return the numbers in a row; None if requests may choose. With `rows`, the first size is theirs."""
     sizes = served_dims(tensor)
-    row = sizes if batched else sizes[1:]
+    row = sizes[1:] if rows else sizes
     return None if -1 in row or not sizes else math.prod(row)
 
 
-def _written(tensor: Mapping[str, Any]) -> int | None:
-    """Return the numbers per row for which the backend reserves memory; None if it refuses every request.
+def _classifier_name(values: Mapping[str, str], release: str | None) -> str:
+    """Return the parameter that says whether a forest classifies.
 
-    The first -1 is the number of rows; without one in front, the backend adds it.
+    From 25.09 on, output_class counts if its first word is true or false, and is ignored otherwise.
     """
-    sizes = served_dims(tensor)
-    row = sizes[1:] if sizes and sizes[0] == -1 else sizes
-    return None if -1 in row or not sizes else math.prod(row)
+    if release is not None and release < CLASSIFIER_SINCE:
+        return "output_class"
+    known = values.get("output_class") in _BOOLEANS
+    return "output_class" if known or (release is None and "is_classifier" not in values) else "is_classifier"
 
 
 def _parameters(config: Config) -> dict[str, str]:
@@ -493,7 +446,3 @@ def _parameters(config: Config) -> dict[str, str]:
 def _word(values: Mapping[str, str], name: str) -> str:
     """Return the first word of a parameter, which is what the backend reads of a text; empty without one."""
     return next(iter(values.get(name, "").split()), "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
