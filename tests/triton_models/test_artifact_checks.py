@@ -9,9 +9,9 @@ import pytest
 
 from tests.triton_models.check_case import Case, Correct, Server, case
 from tests.triton_models.check_cases import CASES
-from tests.triton_models.correct_artifacts import BERT
+from tests.triton_models.correct_artifacts import BERT, CHECKPOINT, CHECKPOINT_FILE
 from tests.triton_models.model_folders import tar
-from tests.triton_models.spoils import built_for
+from tests.triton_models.spoils import built_for, moved, written
 from triton_models.check import check
 from triton_models.check.subject import Rule
 
@@ -56,3 +56,16 @@ def test_a_record_of_newer_tools_may_be_checked_for_what_is_known(tmp_path: Path
 
     assert Server(release="25.09", gpu="A10G").problems(root) == []
     assert [found.rule for found in Server(release=None, gpu=None).problems(root)] == ["build-record"] * 2
+
+
+def test_a_checkpoint_of_treelite_3_9_loads_and_does_not_say_its_classes(tmp_path: Path) -> None:
+    old = case("", CHECKPOINT, written(CHECKPOINT_FILE, b"\3\0\0\0\x09\0\0\0\0\0\0\0"))
+
+    assert Server().problems(old.spoil(tmp_path / "checkpoint")) == []
+
+
+def test_a_version_of_a_forest_that_is_not_served_may_be_broken(tmp_path: Path) -> None:
+    newer = moved(CHECKPOINT_FILE, "forest/2/checkpoint.tl")
+    both = case("", CHECKPOINT, newer, written(CHECKPOINT_FILE, b"cut off"))
+
+    assert Server().problems(both.spoil(tmp_path / "checkpoint")) == []
