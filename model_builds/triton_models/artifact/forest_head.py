@@ -1,11 +1,10 @@
 """The head of a forest's file, and what the GPU importer of a release refuses in it.
 
 On a GPU, the FIL backend converts a forest with the importer of cuML. What that refuses ends the server with
-all models of the instance: the exception is not one of those that rapids-triton's instance_initialize.hpp
-catches, and the thread that loads has no handler. On a CPU, Treelite runs the forest as it is.
+all models of the instance: rapids-triton's instance_initialize.hpp does not catch the exception, and the
+thread that loads has no handler. On a CPU, Treelite runs the forest as it is.
 
-Sources, read 2026-11-24 at the versions that get_cuml.cmake and get_nvforest.cmake of fil_backend r24.03 to
-r26.06 pin:
+Sources, read 2026-11-24 at the versions that fil_backend r24.03 to r26.06 pin:
 
 * up to 25.06: cpp/src/fil/treelite_import.cu of cuml, branch-24.02 to branch-25.04;
 * from 25.09 on: cpp/include/cuml/fil/treelite_importer.hpp of cuml 00094f7 (25.09), f9fcdbb (25.12), 22b12c8
@@ -23,7 +22,6 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import IO, Any
 
 FIRST_WITH_ALL_FUNCTIONS = "25.09"
@@ -33,9 +31,6 @@ _FIRST_WITH_BASE_SCORES = "26.01"
 # TaskType and TypeInfo of Treelite 4 (include/treelite/enum).
 MULTI_CLASS = 2
 _INTEGER = 1
-
-_OF_ONE_SCORE = ("sigmoid", "identity")
-_OF_LEAF_VECTORS = ("identity_multiclass", "max_index")
 
 _NEWEST_FORMAT = 4
 _MOST_TREES = 1 << 22  # a longer list is not a forest's, and must not fill the memory
@@ -68,7 +63,7 @@ class ForestHead:
         features: The numbers in a row; 0 if the file does not say.
         classes: The number of classes; 1 for a value, or for the probability of the second of two classes.
         leaf_width: The numbers in a leaf: one, or one per class.
-        class_ids: The class of each tree, -1 for all.
+        class_ids: The class of each tree, -1 for all; of a file of XGBoost only if they do not take turns.
         task: Treelite's TaskType.
         last: The function that makes scores of the sums ("postprocessor").
         base_scores: The numbers that are added to the sums of the trees, per class.
@@ -100,11 +95,11 @@ class ForestHead:
             targets=int(field("num_target")[0]),
             classes=int(field("num_class")[0]),
             leaf_width=int(field("leaf_vector_shape")[1]),
-            class_ids=[int(each) for each in field("class_id")],
+            class_ids=field("class_id").tolist(),
             task=int(field("task_type")[0]),
             last=str(field("postprocessor")),
             sigmoid_alpha=float(field("sigmoid_alpha")[0]),
-            base_scores=[float(each) for each in field("base_scores")],
+            base_scores=field("base_scores").tolist(),
             averages=bool(field("average_tree_output")[0]),
             integer_leaves=int(field("leaf_output_type")[0]) == _INTEGER,
         )
@@ -112,9 +107,8 @@ class ForestHead:
     @property
     def in_turn(self) -> bool:
         """True if each tree answers for all classes, or the trees for one class after the other."""
-        if self.leaf_width > 1:
-            return all(each == -1 for each in self.class_ids)
-        return all(each == number % self.classes for number, each in enumerate(self.class_ids))
+        expected = (-1 if self.leaf_width > 1 else tree % self.classes for tree in range(len(self.class_ids)))
+        return list(self.class_ids) == list(expected)
 
     @property
     def unequal_base_scores(self) -> bool:
@@ -131,36 +125,30 @@ def gpu_refuses(head: ForestHead, release: str | None, *, probabilities: bool, c
         probabilities: The parameter predict_proba of its configuration.
         classifier: The parameter output_class or is_classifier.
     """
-    refused = _shape_refused(head)
-    if release is not None and release < _FIRST_WITH_BASE_SCORES and head.unequal_base_scores:
-        refused = refused or "base scores that differ between the classes"
-    if release is not None and release < FIRST_WITH_ALL_FUNCTIONS:
-        refused = refused or _function_refused(head, probabilities=probabilities)
-        if head.classes > 1 and not classifier:
-            refused = refused or "classes without output_class"
-    return refused
-
-
-def _shape_refused(head: ForestHead) -> str:
-    if head.targets != 1:
-        return f"{head.targets} targets"
-    if head.leaf_width not in {1, head.classes}:
-        return f"{head.leaf_width} numbers per leaf for {head.classes} classes"
-    if head.classes > 1 and not head.in_turn:
-        return "trees whose classes do not take turns, as num_parallel_tree orders them"
-    return ""
-
-
-def _function_refused(head: ForestHead, *, probabilities: bool) -> str:
-    last = head.last
+    adds_one_score = release is not None and release < _FIRST_WITH_BASE_SCORES
+    is_old = release is not None and release < FIRST_WITH_ALL_FUNCTIONS
+    has_vectors, has_classes, last = head.leaf_width > 1, head.classes > 1, head.last
     if probabilities and head.task == MULTI_CLASS:
-        last = "identity_multiclass" if head.leaf_width > 1 else "softmax"
-    allowed = _OF_LEAF_VECTORS if head.leaf_width > 1 else _OF_ONE_SCORE if head.classes == 1 else (last,)
-    if last not in allowed:
-        return f"scores that are {last}"
-    if head.sigmoid_alpha != 1:
-        return f"a sigmoid with the factor {head.sigmoid_alpha:g}"
-    return "leaves with integers" if head.integer_leaves else ""
+        last = "identity_multiclass" if has_vectors else "softmax"
+    if has_vectors:
+        is_known = last in {"identity_multiclass", "max_index"}
+    else:
+        is_known = has_classes or last in {"sigmoid", "identity"}
+    refused = {
+        f"{head.targets} targets": head.targets != 1,
+        f"{head.leaf_width} numbers per leaf for {head.classes} classes": (
+            head.leaf_width not in {1, head.classes}
+        ),
+        "trees whose classes do not take turns, as num_parallel_tree orders them": (
+            has_classes and not head.in_turn
+        ),
+        "base scores that differ between the classes": adds_one_score and head.unequal_base_scores,
+        f"scores that are {last}": is_old and not is_known,
+        f"a sigmoid with the factor {head.sigmoid_alpha:g}": is_old and head.sigmoid_alpha != 1,
+        "leaves with integers": is_old and head.integer_leaves,
+        "classes without output_class": is_old and has_classes and not classifier,
+    }
+    return next((reason for reason, applies in refused.items() if applies), "")
 
 
 def read_checkpoint(file: IO[bytes]) -> ForestHead | None:
@@ -172,19 +160,15 @@ def read_checkpoint(file: IO[bytes]) -> ForestHead | None:
         OSError: The file cannot be read.
     """
     try:
-        major, minor, _ = _numbers(file, "i", 3)
+        major, minor, _ = _unpack(file, "3i")
         if major != _NEWEST_FORMAT:
             return ForestHead(version=(major, minor)) if 0 < major < 2 * _NEWEST_FORMAT else None
-        _, leaves = _numbers(file, "B", 2)
-        file.read(8)  # the number of trees
-        (features,) = _numbers(file, "i", 1)
-        task, averages = _numbers(file, "B", 2)
-        (targets,) = _numbers(file, "i", 1)
+        _, leaves, _, features, task, averages, targets = _unpack(file, "BBQiBBi")
         classes, shape, _, class_ids = (_array(file, "i") for _ in range(4))
         last = bytes(_array(file, "B")).decode("ascii")
         if classes[0] < 1:
             return None
-        alpha, _ = _numbers(file, "f", 2)
+        alpha, _ = _unpack(file, "2f")
         return ForestHead(
             version=(major, minor),
             features=features,
@@ -213,17 +197,14 @@ def read_xgboost(file: IO[bytes]) -> ForestHead | None:
     objective = text_value(text, rb"name", rb"[a-z]+:[a-z_]+")
     if not objective:
         return None
-    classes = max(1, int(text_value(text, rb"num_class", rb"[0-9]{1,5}") or 1))
-    each = int(text_value(text, rb"num_parallel_tree", rb"[0-9]{1,9}") or 1)
-    of_trees = chain.from_iterable([number] * min(each, 2) for number in range(classes))
-    return ForestHead(
+    classes = int(text_value(text, rb"num_class", rb"[0-9]{1,5}") or 1)
+    is_parallel = int(text_value(text, rb"num_parallel_tree", _NUMBER) or 1) > 1
+    return _of_xgboost(
+        objective,
+        classes,
         features=int(text_value(text, rb"num_feature", _NUMBER) or 0),
         targets=max(1, int(text_value(text, rb"num_target", _NUMBER) or 1)),
-        classes=classes,
-        class_ids=list(of_trees) if classes > 1 else [0],
-        task=MULTI_CLASS if classes > 1 else 0,
-        last=_OF_OBJECTIVES.get(objective, "identity"),
-        objective=objective,
+        class_ids=(0, 0) if is_parallel and classes > 1 else (),
         linear=bool(text_value(text, rb"name", rb"gblinear")),
     )
 
@@ -239,22 +220,19 @@ def read_legacy(file: IO[bytes]) -> ForestHead | None:
     try:
         if file.read(len(_LEGACY_MARK)) != _LEGACY_MARK:
             return None
-        _, features, classes = struct.unpack("<fIi", file.read(12))
+        _, features, classes = _unpack(file, "fIi")
         file.read(_LEGACY_BYTES - 12)
-        (length,) = _numbers(file, "Q", 1)
+        (length,) = _unpack(file, "Q")
         objective = file.read(min(length, _LONGEST_NAME)).decode("ascii")
     except (struct.error, ValueError):
         return None
-    if classes > _MOST_TREES:
-        return None
-    return ForestHead(
-        features=features,
-        classes=max(1, classes),
-        class_ids=list(range(max(1, classes))) if classes > 1 else [0],
-        task=MULTI_CLASS if classes > 1 else 0,
-        last=_OF_OBJECTIVES.get(objective, "identity"),
-        objective=objective,
-    )
+    return None if classes > _MOST_TREES else _of_xgboost(objective, classes, features=features)
+
+
+def _of_xgboost(objective: str, classes: int, **fields: Any) -> ForestHead:
+    last = _OF_OBJECTIVES.get(objective, "identity")
+    task = MULTI_CLASS if classes > 1 else 0
+    return ForestHead(objective=objective, classes=max(1, classes), task=task, last=last, **fields)
 
 
 def read_lightgbm(file: IO[bytes]) -> ForestHead | None:
@@ -266,19 +244,20 @@ def read_lightgbm(file: IO[bytes]) -> ForestHead | None:
     text = file.read(_BEGINNING)
     if not text.startswith(b"tree\n"):
         return None
+    numbers = dict(re.findall(rb"^(num_class|max_feature_idx)=(\d{1,9})$", text, re.MULTILINE))
     objective = re.search(rb"^objective=([a-z_0-9]+)([^\n]*)", text, re.MULTILINE)
     name, rest = objective.groups() if objective else (b"", b"")
-    options = dict(re.findall(r" (\w+):(\d{1,5}(?:\.\d{1,9})?)(?= |$)", rest.decode("ascii", "replace")))
+    options = dict(re.findall(rb" (\w+):(\d{1,5}(?:\.\d{1,9})?)(?= |$)", rest))
     last = _OF_OBJECTIVES.get(name.decode(), "identity")
     if last == "identity" and b" sqrt" in rest:
         last = "signed_square"
-    classes = max(1, _line(text, b"num_class"))
+    classes = max(1, int(float(numbers.get(b"num_class") or options.get(b"num_class", 1))))
     return ForestHead(
-        features=_line(text, b"max_feature_idx") + 1,
-        classes=classes if b"\nnum_class=" in text else max(1, int(float(options.get("num_class", "1")))),
-        task=MULTI_CLASS if classes > 1 or "num_class" in options else 0,
+        features=int(numbers.get(b"max_feature_idx", -1)) + 1,
+        classes=classes,
+        task=MULTI_CLASS if classes > 1 or b"num_class" in options else 0,
         last=last,
-        sigmoid_alpha=float(options.get("sigmoid", "1")) if last in {"sigmoid", "multiclass_ova"} else 1.0,
+        sigmoid_alpha=float(options.get(b"sigmoid", 1)) if last in {"sigmoid", "multiclass_ova"} else 1.0,
     )
 
 
@@ -296,23 +275,16 @@ def format_of(beginning: bytes) -> str:
     return next((name for mark, name in known.items() if beginning.startswith(mark)), "")
 
 
-def _line(text: bytes, name: bytes) -> int:
-    """Return the number in a line of a LightGBM file; -1 without one."""
-    line = re.search(rb"^%s=(\d{1,9})$" % name, text, re.MULTILINE)
-    return int(line[1]) if line else -1
-
-
-def _numbers(file: IO[bytes], kind: str, count: int) -> tuple[Any, ...]:
-    form = f"<{count}{kind}"
-    return struct.unpack(form, file.read(struct.calcsize(form)))
+def _unpack(file: IO[bytes], form: str) -> tuple[Any, ...]:
+    return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))
 
 
 def _array(file: IO[bytes], kind: str) -> tuple[Any, ...]:
-    (count,) = _numbers(file, "Q", 1)
+    (count,) = _unpack(file, "Q")
     if count > (_LONGEST_NAME if kind == "B" else _MOST_TREES):
         msg = f"{count} entries"
         raise ValueError(msg)
-    return _numbers(file, kind, count)
+    return _unpack(file, f"{count}{kind}")
 
 
 def read_ends(file: IO[bytes]) -> bytes:
@@ -328,7 +300,7 @@ def read_ends(file: IO[bytes]) -> bytes:
 
 def text_value(text: bytes, key: bytes, value: bytes) -> str:
     """Return the string of a key in JSON or UBJSON; empty without one."""
-    found = re.search(rb'"%s"\s*:\s*"(%s)"' % (key, value), text)
-    if found is None:  # UBJSON: the value is S, the type of its length, the length, and the string
-        found = re.search(rb"%sS(?:[iU].|I..|l.{4}|L.{8})(%s)" % (key, value), text, re.DOTALL)
-    return found[1].decode() if found else ""
+    match = re.search(rb'"%s"\s*:\s*"(%s)"' % (key, value), text)
+    if match is None:  # UBJSON: the value is S, the type of its length, the length, and the string
+        match = re.search(rb"%sS(?:[iU].|I..|l.{4}|L.{8})(%s)" % (key, value), text, re.DOTALL)
+    return match[1].decode() if match else ""
