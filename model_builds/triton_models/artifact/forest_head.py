@@ -29,8 +29,10 @@ FIRST_WITH_ALL_FUNCTIONS = "25.09"
 _FIRST_WITH_BASE_SCORES = "26.01"
 
 # TaskType and TypeInfo of Treelite 4 (include/treelite/enum).
-MULTI_CLASS = 2
+_BINARY, MULTI_CLASS = 0, 2
 _INTEGER = 1
+PROBABILITIES = ("sigmoid", "softmax", "identity_multiclass")
+"""The last functions that the backend computes itself with `predict_proba` (src/tl_model.h)."""
 
 _NEWEST_FORMAT = 4
 _MOST_TREES = 1 << 22  # a longer list is not a forest's, and must not fill the memory
@@ -111,6 +113,23 @@ class ForestHead:
         return list(self.class_ids) == list(expected)
 
     @property
+    def classifies(self) -> bool:
+        """True if the scores are probabilities of classes."""
+        return self.task == MULTI_CLASS or (self.task == _BINARY and self.last in PROBABILITIES)
+
+    @property
+    def scores(self) -> int:
+        """The number of scores per row: 2 or more for the probabilities of classes, otherwise 1."""
+        return max(self.classes, 2) if self.classifies else 1
+
+    @property
+    def last_of_probabilities(self) -> str:
+        """The last function with `predict_proba`, which the backend chooses (src/tl_model.h)."""
+        if self.task != MULTI_CLASS:
+            return self.last
+        return "identity_multiclass" if self.leaf_width > 1 else "softmax"
+
+    @property
     def unequal_base_scores(self) -> bool:
         """True if what is added differs between the classes."""
         return len(set(self.base_scores[: self.classes])) > 1
@@ -127,10 +146,8 @@ def gpu_refuses(head: ForestHead, release: str | None, *, probabilities: bool, c
     """
     adds_one_score = release is not None and release < _FIRST_WITH_BASE_SCORES
     is_old = release is not None and release < FIRST_WITH_ALL_FUNCTIONS
-    has_vectors, has_classes, last = head.leaf_width > 1, head.classes > 1, head.last
-    if probabilities and head.task == MULTI_CLASS:
-        last = "identity_multiclass" if has_vectors else "softmax"
-    if has_vectors:
+    has_classes, last = head.classes > 1, head.last_of_probabilities if probabilities else head.last
+    if head.leaf_width > 1:
         is_known = last in {"identity_multiclass", "max_index"}
     else:
         is_known = has_classes or last in {"sigmoid", "identity"}

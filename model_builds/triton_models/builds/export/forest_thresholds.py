@@ -12,13 +12,14 @@ need the mirror image: `x < t` is no `-x <= -t`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import treelite
-    from numpy.typing import NDArray
+import numpy as np
+import treelite
+from numpy.typing import NDArray
 
 CATEGORICAL = 2  # TreeNodeType::kCategoricalTestNode of Treelite 4
 _MOST_DECIMALS = 6
@@ -49,25 +50,20 @@ class Thresholds:
     @classmethod
     def of(cls, exact: NDArray[Any]) -> Thresholds:
         """Return the thresholds of a feature as the checkpoint has them."""
-        import numpy as np
-
-        low, high = _down(exact), _nearest(exact)
+        nearest = _nearest(exact)
+        low = np.where(nearest > exact, _before(nearest), nearest)  # the largest FP32 numbers not above
         fixed = (np.abs(exact) <= _TINY) | (np.abs(exact) > np.finfo(np.float32).max)
         decimals = _decimals(exact[~fixed])
-        if decimals is None:
-            own = ~(fixed | _of_fp32(exact))
-            return cls(exact=exact, rounded=np.where(own, high, low), decimals=None, own=own)
-        below, above = _beside(exact, exact, decimals)
-        lower, upper = _nearest(below), _nearest(above)
-        rounded = np.where(lower > low, lower, low)
-        rounded = np.where((upper == low) & (lower < low), _before(low), rounded)
-        rounded = np.where(fixed, low, rounded)
-        return cls(exact=exact, rounded=rounded, decimals=decimals, own=np.zeros(len(exact), bool))
+        own = ~(fixed | _of_fp32(exact)) if decimals is None else np.zeros(len(exact), bool)
+        rounded = np.where(own, nearest, low)
+        if decimals is not None:
+            lower, upper = map(_nearest, _beside(exact, exact, decimals))
+            at_value = np.where((upper == low) & (lower < low), _before(low), np.maximum(lower, low))
+            rounded = np.where(fixed, low, at_value)
+        return cls(exact=exact, rounded=rounded, decimals=decimals, own=own)
 
     def rows(self) -> NDArray[Any]:
         """Return values in FP64 next to which answers change."""
-        import numpy as np
-
         t, gaps = self.exact, np.diff(self.exact)
         step = np.zeros(len(t))
         if len(gaps):
@@ -87,15 +83,11 @@ class Thresholds:
 
     def collapsed(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return for each value whether its FP32 number falls between other thresholds than it does."""
-        import numpy as np
-
         served = np.searchsorted(np.sort(self.rounded), _nearest(column))
         return np.asarray(np.searchsorted(self.exact, column) != served)
 
     def restored(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return the values in FP64 that FP32 numbers stand for."""
-        import numpy as np
-
         numbers = column.astype(np.float64)
         if self.decimals is not None:
             scale = 10.0**self.decimals
@@ -110,36 +102,37 @@ class Thresholds:
 
 def thresholds_of(model: treelite.Model) -> Mapping[int, Thresholds]:
     """Return the thresholds of each feature of a forest that compares in FP64."""
-    import numpy as np
-
-    values: dict[int, list[NDArray[Any]]] = {}
-    for number in range(model.num_tree):
-        tree = model.get_tree_accessor(number)
-        splits, thresholds, nodes = tree.get_field("split_index"), tree.get_field("threshold"), _numeric(tree)
-        for feature in np.unique(splits[nodes]):
-            values.setdefault(int(feature), []).append(thresholds[nodes & (splits == feature)])
-    exact = {feature: np.unique(np.concatenate(lists)) for feature, lists in sorted(values.items())}
-    return {feature: Thresholds.of(numbers.astype(np.float64)) for feature, numbers in exact.items()}
+    values: dict[int, set[float]] = {}
+    for feature, threshold in itertools.chain.from_iterable(splits for _, _, splits in numeric_splits(model)):
+        values.setdefault(feature, set()).add(threshold)
+    return {feature: Thresholds.of(np.array(sorted(exact))) for feature, exact in sorted(values.items())}
 
 
 def round_thresholds(model: treelite.Model, thresholds: Mapping[int, Thresholds]) -> None:
     """Write rounded thresholds into a forest."""
-    import numpy as np
-
-    for number in range(model.num_tree if thresholds else 0):
-        tree = model.get_tree_accessor(number)
-        splits, values, nodes = tree.get_field("split_index"), tree.get_field("threshold"), _numeric(tree)
-        values = values.copy()
-        for feature in np.unique(splits[nodes]):
-            of_feature, known = nodes & (splits == feature), thresholds[int(feature)]
-            values[of_feature] = known.rounded[np.searchsorted(known.exact, values[of_feature])]
+    rounded = {
+        feature: dict(zip(known.exact.tolist(), known.rounded.tolist(), strict=True))
+        for feature, known in thresholds.items()
+    }
+    for tree, nodes, splits in numeric_splits(model) if thresholds else ():
+        values = tree.get_field("threshold").copy()
+        values[nodes] = [rounded[feature][threshold] for feature, threshold in splits]
         tree.set_field("threshold", values)
+
+
+def numeric_splits(
+    model: treelite.Model, trees: Iterable[int] | None = None
+) -> Iterator[tuple[Any, NDArray[Any], list[tuple[int, float]]]]:
+    """Yield trees, with the nodes that compare with thresholds, and their features and thresholds."""
+    for number in range(model.num_tree) if trees is None else trees:
+        tree = model.get_tree_accessor(number)
+        nodes = (tree.get_field("cleft") >= 0) & (tree.get_field("node_type") != CATEGORICAL)
+        features, thresholds = tree.get_field("split_index")[nodes], tree.get_field("threshold")[nodes]
+        yield tree, nodes, list(zip(features.tolist(), thresholds.tolist(), strict=True))
 
 
 def restored_rows(rows: NDArray[Any], thresholds: Mapping[int, Thresholds]) -> NDArray[Any]:
     """Return rows in FP64 that rows in FP32 stand for; others as they are."""
-    import numpy as np
-
     if rows.dtype != np.float32 or not thresholds:
         return rows
     values = rows.astype(np.float64)
@@ -148,47 +141,26 @@ def restored_rows(rows: NDArray[Any], thresholds: Mapping[int, Thresholds]) -> N
     return values
 
 
-def _numeric(tree: Any) -> NDArray[Any]:
-    inner: NDArray[Any] = (tree.get_field("cleft") >= 0) & (tree.get_field("node_type") != CATEGORICAL)
-    return inner
-
-
 def _nearest(values: NDArray[Any]) -> NDArray[Any]:
     """Return the nearest FP32 numbers, in FP64."""
-    import numpy as np
-
     with np.errstate(over="ignore"):
         return np.asarray(values.astype(np.float32), np.float64)
 
 
 def _before(values: NDArray[Any]) -> NDArray[Any]:
     """Return the FP32 numbers before others."""
-    import numpy as np
-
     with np.errstate(over="ignore"):
         return np.asarray(np.nextafter(values.astype(np.float32), np.float32(-np.inf)), np.float64)
 
 
-def _down(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the largest FP32 numbers that are not above values."""
-    import numpy as np
-
-    nearest = _nearest(values)
-    return np.where(nearest > values, _before(nearest), nearest)
-
-
 def _of_fp32(values: NDArray[Any]) -> NDArray[Any]:
     """Return whether numbers are, up to two units in the last place, halves of sums of FP32 numbers."""
-    import numpy as np
-
     bits = np.ascontiguousarray(values, np.float64).view(np.int64)
     return np.asarray(((bits + 2) & ((1 << _LOW_BITS) - 1)) <= 4)  # noqa: PLR2004
 
 
 def _decimals(values: NDArray[Any]) -> int | None:
     """Return how many decimals a feature has whose thresholds are these; None if it has more."""
-    import numpy as np
-
     for decimals in range(_MOST_DECIMALS + 1):
         doubled = values * (2 * 10.0**decimals)
         near = np.abs(doubled - np.round(doubled)) <= _ROUNDED * np.spacing(np.abs(doubled))
@@ -199,8 +171,6 @@ def _decimals(values: NDArray[Any]) -> int | None:
 
 def _beside(low: NDArray[Any], high: NDArray[Any], decimals: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the largest decimals that are not above some values, and the smallest that are above others."""
-    import numpy as np
-
     scale = 10.0**decimals
     below = np.floor(low * scale) + 1
     below = np.where(below / scale <= low, below, below - 1)

@@ -293,7 +293,7 @@ def fixed_batch(file: Path) -> int | None:
 
 def write_forest(file: Path, folder: Path) -> str:
     """Write the declaration of a forest, with its file, and return its framework: xgboost or lightgbm."""
-    from triton_models.builds.export.forest_file import describe_forest
+    from triton_models.builds.export.forest_source import describe_forest
 
     about = describe_forest(LocalWeights(path=str(file)), name=folder.name)
     refuse_unprintable([file.name], where="--forest")

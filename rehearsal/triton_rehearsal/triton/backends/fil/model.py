@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from backend_rules import fil  # type: ignore[import-not-found]
 from backend_rules.refusal import served_dims  # type: ignore[import-not-found]
-from forest_head import MULTI_CLASS, ForestHead, format_of, gpu_refuses  # type: ignore[import-not-found]
+from forest_head import ForestHead, format_of, gpu_refuses  # type: ignore[import-not-found]
 from gpu import gpu_of  # type: ignore[import-not-found]
 from stand_in import BatchedModel, build_package, refuse  # type: ignore[import-not-found]
 
@@ -60,9 +60,8 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         [output] = (tensor for tensor in self.config["output"] if tensor["name"] == fil.OUTPUT)
         # The real backend drops sizes of 1, also with batches: SharedModelState of rapids-triton.
         self.shape = [size for size in served_dims(output) if size not in {-1, 1}]
-        if self.options.predict_proba and self.head.task == MULTI_CLASS:
-            last = "identity_multiclass" if self.head.leaf_width > 1 else "softmax"
-            header.set_field("postprocessor", last)
+        if self.options.predict_proba:
+            header.set_field("postprocessor", self.head.last_of_probabilities)
 
     def _import_on_gpu(self, release: str | None) -> None:
         """End the server as the importer's exception does, which nothing catches."""
