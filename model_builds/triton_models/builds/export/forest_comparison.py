@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +58,10 @@ def compare_forest(
     examples: Sequence[Example] = (),
     tolerance: float | None = None,
 ) -> Compared | None:
-    """Compare a checkpoint with the framework; None if the framework is not installed, with a note.
-
-    Args:
-        forest: Its declaration.
-        source: What it was written from.
-        checkpoint: The finished file.
-        examples: Requests of the declaration, which are compared too.
-        tolerance: The difference that the declaration allows, if it does.
+    """Compare a checkpoint with the framework; None if the framework cannot answer here, with a note.
 
     Raises:
-        FleetError: An answer differs.
+        FleetError: An answer differs by more than the tolerance of the declaration, and than rounding.
     """
     if reason := _cannot_compare(source):
         sys.stderr.write(f"note: {forest.name} is not compared with its source: {reason}\n")
@@ -79,7 +73,9 @@ def compare_forest(
     least = _LIGHTGBM_ZERO if source.framework == "lightgbm" else 0.0
     for gaps in (True, False):
         drawn = draw_rows(model, head.features, gaps=gaps, least=least, thresholds=thresholds)
-        _keep_known(drawn, promised)
+        for feature, known in promised.items():
+            unknown = np.flatnonzero(_unknown(drawn[:, feature], known))
+            drawn[unknown, feature] = np.resize(known, len(unknown))
         rows = np.concatenate([drawn, *(restored_rows(rows, thresholds) for _, rows in own)])
         try:
             expected = source_scores(source, rows, head)
@@ -91,7 +87,7 @@ def compare_forest(
     allowed = max(tolerance or 0.0, _allowed(model, expected))
     differences = _differences(expected, actual)
     if differences.max() > allowed:
-        _check_precision(forest.name, source, rows[differences > allowed])
+        _check_precision(source, rows[differences > allowed])
         raise _differs(source, rows, expected, actual, allowed=allowed, codes=codes)
     if forest.answer == "class":
         _check_classes(forest, source, rows, expected, allowed=allowed)
@@ -135,12 +131,7 @@ def draw_rows(
 ) -> NDArray[Any]:
     """Return rows, equal for equal forests: in FP32, or in FP64 with thresholds.
 
-    Args:
-        model: The forest.
-        features: The numbers in a row.
-        gaps: True to draw missing values too.
-        least: The size up to which the framework takes a value for zero.
-        thresholds: Of a framework that compares in FP64.
+    With gaps, values are missing. The framework takes values up to `least` for zero.
     """
     random = np.random.default_rng(seed=0)
     count = max(_FEWEST_ROWS, min(_ROWS, _ROWS * _TREES_OF_ALL_ROWS // max(model.num_tree, 1)))
@@ -151,8 +142,7 @@ def draw_rows(
         values[feature] = _some(known.rows().tolist())
     for feature in range(features):
         own = values.get(feature, np.array([-1, 1], np.float32))
-        pools = [own, own, own, own, own, own, own, np.zeros(1, np.float32), large]
-        pools += [np.array([np.nan], np.float32)] if gaps else [own]
+        pools = [*[own] * 7, np.zeros(1, np.float32), large, np.full(1, np.nan) if gaps else own]
         choices = random.integers(0, len(pools), count)
         column = rows[:, feature]
         for number, pool in enumerate(pools):
@@ -171,10 +161,10 @@ def _split_values(model: treelite.Model) -> dict[int, NDArray[Any]]:
     Categories are those that splits name, two that none does, and a negative one.
     """
     trees = np.unique(np.linspace(0, model.num_tree - 1, min(model.num_tree, _TREES_READ), dtype=int))
-    values: dict[int, set[float]] = {}
+    values: dict[int, set[float]] = defaultdict(set)
     for _, _, splits in numeric_splits(model, trees.tolist()):
         for feature, threshold in splits:
-            values.setdefault(feature, set()).add(threshold)
+            values[feature].add(threshold)
     for feature, thresholds in values.items():
         numbers = np.array(sorted(thresholds)).astype(np.float32)
         numbers = numbers[np.isfinite(numbers)]
@@ -182,7 +172,7 @@ def _split_values(model: treelite.Model) -> dict[int, NDArray[Any]]:
         values[feature] = set(np.concatenate(near).tolist())
     for feature, codes in _codes(model, trees.tolist()):
         largest = max(codes, default=0.0)
-        values.setdefault(feature, set()).update({*codes, 0.0, largest + 1, largest + 100, -1.0})
+        values[feature] |= {*codes, 0.0, largest + 1, largest + 100, -1.0}
     return {feature: _some(sorted(numbers)) for feature, numbers in values.items() if numbers}
 
 
@@ -192,28 +182,23 @@ def _codes(model: treelite.Model, trees: Iterable[int]) -> Iterator[tuple[int, s
         tree = model.get_tree_accessor(number)
         features, codes = tree.get_field("split_index"), tree.get_field("category_list")
         begins, ends = tree.get_field("category_list_begin"), tree.get_field("category_list_end")
-        of_tree: dict[int, set[float]] = {}
+        of_tree: dict[int, set[float]] = defaultdict(set)
         is_split = (tree.get_field("cleft") >= 0) & (tree.get_field("node_type") == CATEGORICAL)
         for node in np.flatnonzero(is_split):
-            of_node = map(float, codes[begins[node] : ends[node]])
-            of_tree.setdefault(int(features[node]), set()).update(of_node)
+            of_tree[int(features[node])].update(map(float, codes[begins[node] : ends[node]]))
         yield from of_tree.items()
 
 
 def _all_codes(model: treelite.Model) -> dict[int, list[float]]:
     """Return the codes of each feature with categories that splits name."""
-    codes: dict[int, set[float]] = {}
+    codes: dict[int, set[float]] = defaultdict(set)
     for feature, of_tree in _codes(model, range(model.num_tree)):
-        codes.setdefault(feature, set()).update(of_tree)
+        codes[feature] |= of_tree
     return {feature: sorted(known) for feature, known in sorted(codes.items()) if known}
 
 
-def _keep_known(rows: NDArray[Any], codes: Mapping[int, Sequence[float]]) -> None:
-    """Replace categories that no split names, where the declaration promises that none come."""
-    for feature, known in codes.items():
-        column = rows[:, feature]
-        unknown = np.flatnonzero(~np.isnan(column) & ~np.isin(column, known))
-        column[unknown] = np.resize(known, len(unknown))
+def _unknown(column: NDArray[Any], codes: Sequence[float]) -> NDArray[Any]:
+    return ~np.isnan(column) & ~np.isin(column, codes)
 
 
 def _some(values: list[float]) -> NDArray[Any]:
@@ -280,18 +265,17 @@ def _check_classes(
         raise _differs(source, rows[wrong], predicted[wrong], chosen[wrong], allowed=0.0, codes={})
 
 
-def _check_precision(name: str, source: Source, rows: NDArray[Any]) -> None:
+def _check_precision(source: Source, rows: NDArray[Any]) -> None:
     """Refuse a forest that answers otherwise because FP32 cannot separate its values from its thresholds."""
     for feature, thresholds in source.thresholds.items():
-        wrong, exact = np.flatnonzero(thresholds.collapsed(rows[:, feature])), thresholds.exact
-        if len(wrong):
-            value = float(rows[wrong[0], feature])
-            threshold = float(exact[np.abs(exact - value).argmin()])
+        exact: list[float] = thresholds.exact.tolist()
+        for value in rows[thresholds.collapsed(rows[:, feature]), feature].tolist():
+            nearest = min(exact, key=lambda threshold: abs(threshold - value))
             raise FleetError.of(
-                what=f"feature {feature} of {name!r} has values that FP32 does not separate from thresholds, "
-                f"such as the value {value!r} from the threshold {threshold!r}: it has {len(exact)} "
-                f"between {float(exact[0])!r} and {float(exact[-1])!r}",
-                where=f"the forest of {name!r}",
+                what=f"feature {feature} of {source.name!r} has values that FP32 does not separate from "
+                f"thresholds, such as the value {value!r} from the threshold {nearest!r}: it has "
+                f"{len(exact)} between {exact[0]!r} and {exact[-1]!r}",
+                where=f"the forest of {source.name!r}",
                 why="the backend gets FP32, which has seven digits, and would answer such rows otherwise",
                 fix=f"subtract an offset from feature {feature}, such as its smallest value, before training "
                 f"and in requests; or serve it as a PythonModel that calls {source.framework}",
@@ -324,20 +308,15 @@ def _differs(
 
 def _suspect(rows: NDArray[Any], wrong: NDArray[Any], codes: Mapping[int, Sequence[float]]) -> str:
     """Return what rows that differ have in common."""
-    of_codes = rows[:, list(codes)]
-    known = [np.isin(of_codes[:, at], own) for at, own in enumerate(codes.values())]
-    if codes and (~np.column_stack(known) & ~np.isnan(of_codes)).any(axis=1)[wrong].all():
+    unknown = [_unknown(rows[:, feature], known) for feature, known in codes.items()]
+    if unknown and np.any(unknown, axis=0)[wrong].all():
         return (
             "all rows that differ have unknown categories. If no requests have any, declare "
             "Forest(known_categories=True)"
         )
-    marks: dict[str, Callable[[NDArray[Any]], Any]] = {
-        "missing values": np.isnan,
-        "zeros": lambda values: values == 0,
-        "large values": lambda values: np.abs(values) >= _LARGE[0],
-    }
+    marks = {"missing values": np.isnan(rows), "zeros": rows == 0, "large values": np.abs(rows) >= _LARGE[0]}
     for what, mark in marks.items():
-        has = mark(rows).any(axis=1)
+        has = mark.any(axis=1)
         if has[wrong].all() and not has[~wrong].all():
             return f"all rows that differ have {what}"
     return "all rows differ" if wrong.all() else "the rows that differ have nothing in common"
