@@ -58,20 +58,17 @@ _OF_OBJECTIVES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForestHead:
-    """The fields that the importers look at.
+    """The fields that the importers look at, and what files of XGBoost say.
 
     Attributes:
         version: Of the checkpoint's format; (4, 0) for a file that Treelite converts when it loads.
         features: The numbers in a row; 0 if the file does not say.
-        classes: The number of classes; 1 for a value, or for the probability of the second of two classes.
+        classes: 1 for a value, or for the probability of the second of two classes.
         leaf_width: The numbers in a leaf: one, or one per class.
         class_ids: The class of each tree, -1 for all; of a file of XGBoost only if they do not take turns.
-        task: Treelite's TaskType.
         last: The function that makes scores of the sums ("postprocessor").
         base_scores: The numbers that are added to the sums of the trees, per class.
-        averages: The trees' answers are averaged, not added up.
-        objective: XGBoost's, in its files.
-        linear: The file is XGBoost's, of a linear model without trees.
+        linear: The file has a linear model without trees.
     """
 
     version: tuple[int, int] = (_NEWEST_FORMAT, 0)
@@ -138,11 +135,8 @@ class ForestHead:
 def gpu_refuses(head: ForestHead, release: str | None, *, probabilities: bool, classifier: bool) -> str:
     """Return what the GPU importer of a release refuses in a forest; empty if it imports it.
 
-    Args:
-        head: The forest.
-        release: The release's name; None for what every release refuses.
-        probabilities: The parameter predict_proba of its configuration.
-        classifier: The parameter output_class or is_classifier.
+    Without a release, return what all refuse. The configuration has probabilities with predict_proba, and a
+    classifier with output_class or is_classifier.
     """
     adds_one_score = release is not None and release < _FIRST_WITH_BASE_SCORES
     is_old = release is not None and release < FIRST_WITH_ALL_FUNCTIONS
@@ -172,9 +166,6 @@ def read_checkpoint(file: IO[bytes]) -> ForestHead | None:
     """Read the head of a checkpoint of Treelite; None if it is not one, or is cut off.
 
     Of a checkpoint of another major version, only the version is read.
-
-    Raises:
-        OSError: The file cannot be read.
     """
     try:
         major, minor, _ = _unpack(file, "3i")
@@ -205,14 +196,11 @@ def read_checkpoint(file: IO[bytes]) -> ForestHead | None:
 
 
 def read_xgboost(file: IO[bytes]) -> ForestHead | None:
-    """Read the objective and the order of the trees of a JSON or UBJSON file; None without an objective.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
+    """Read the objective and the order of the trees of a JSON or UBJSON file; None if it has neither."""
     text = read_ends(file)
     objective = text_value(text, rb"name", rb"[a-z]+:[a-z_]+")
-    if not objective:
+    linear = bool(text_value(text, rb"name", rb"gblinear"))
+    if not (objective or linear):
         return None
     classes = int(text_value(text, rb"num_class", rb"[0-9]{1,5}") or 1)
     is_parallel = int(text_value(text, rb"num_parallel_tree", _NUMBER) or 1) > 1
@@ -222,7 +210,7 @@ def read_xgboost(file: IO[bytes]) -> ForestHead | None:
         features=int(text_value(text, rb"num_feature", _NUMBER) or 0),
         targets=max(1, int(text_value(text, rb"num_target", _NUMBER) or 1)),
         class_ids=(0, 0) if is_parallel and classes > 1 else (),
-        linear=bool(text_value(text, rb"name", rb"gblinear")),
+        linear=linear,
     )
 
 
@@ -230,9 +218,6 @@ def read_legacy(file: IO[bytes]) -> ForestHead | None:
     """Read the head of a binary file of XGBoost before 3.1; None if it is not one.
 
     The layout is LearnerModelParamLegacy in src/learner.cc of XGBoost 1.0 to 3.0, and the objective's name.
-
-    Raises:
-        OSError: The file cannot be read.
     """
     try:
         if file.read(len(_LEGACY_MARK)) != _LEGACY_MARK:
@@ -253,11 +238,7 @@ def _of_xgboost(objective: str, classes: int, **fields: Any) -> ForestHead:
 
 
 def read_lightgbm(file: IO[bytes]) -> ForestHead | None:
-    """Read the head of a LightGBM file; None if it is not one.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
+    """Read the head of a LightGBM file; None if it is not one."""
     text = file.read(_BEGINNING)
     if not text.startswith(b"tree\n"):
         return None

@@ -11,15 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import IO, TypeVar
 
-from triton_models.artifact.forest_head import (
-    ForestHead,
-    format_of,
-    gpu_refuses,
-    read_checkpoint,
-    read_legacy,
-    read_lightgbm,
-    read_xgboost,
-)
+from triton_models.artifact import forest_head
+from triton_models.artifact.forest_head import ForestHead
 from triton_models.artifact.pbtxt import GPU_MEMORY, ModelConfig, as_json
 from triton_models.base.checks import Check
 from triton_models.check.backend_rules import fil
@@ -43,11 +36,11 @@ FIL_POOL = rule(
 
 _CHECKPOINT = "treelite_checkpoint"
 _HEADS: Mapping[str, Callable[[IO[bytes]], ForestHead | None]] = {
-    "xgboost": read_legacy,
-    "xgboost_json": read_xgboost,
-    "xgboost_ubj": read_xgboost,
-    "lightgbm": read_lightgbm,
-    _CHECKPOINT: read_checkpoint,
+    "xgboost": forest_head.read_legacy,
+    "xgboost_json": forest_head.read_xgboost,
+    "xgboost_ubj": forest_head.read_xgboost,
+    "lightgbm": forest_head.read_lightgbm,
+    _CHECKPOINT: forest_head.read_checkpoint,
 }
 _FORMAT_BYTES = 64
 _MOST_BYTES = 1 << 28  # of a text file, which is read whole
@@ -110,7 +103,7 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
 def _check_contents(report: Findings, model: Model, config: ModelConfig, path: str) -> None:
     """Report a file that is not what its model_type says, or not all of it."""
     kind = _kind(config)
-    contents = format_of(model.layout.beginning(path, _FORMAT_BYTES) or b"")
+    contents = forest_head.format_of(model.layout.beginning(path, _FORMAT_BYTES) or b"")
     if refusals := list(fil.check_format(as_json(config), None, contents)):
         _report(report, FIL_PARAMETER, refusals)
     elif kind.startswith("xgboost"):
@@ -144,7 +137,7 @@ def _check_release(report: Findings, model: Model, config: ModelConfig) -> None:
 def _check_on_gpu(report: Findings, config: ModelConfig, path: str, head: ForestHead) -> None:
     """Check that no forest is loaded on a GPU whose importer refuses it, which would end the server."""
     release = report.subject.target.release
-    refused = gpu_refuses(
+    refused = forest_head.gpu_refuses(
         head,
         release.name if release else None,
         probabilities=parameter(config, "predict_proba") == "true",

@@ -24,7 +24,14 @@ from triton_models.artifact.forest_head import ForestHead, format_of, read_ends,
 from triton_models.base.errors import FleetError
 from triton_models.base.processes import tie_to_parent
 from triton_models.builds.export.weights import address_of, fetch
-from triton_models.check.backend_rules.fil import CALL_PYTHON, check_lightgbm, check_objective, complete
+from triton_models.check.backend_rules.fil import (
+    CALL_PYTHON,
+    MODEL_TYPES,
+    check_lightgbm,
+    check_objective,
+    complete,
+    load_forest,
+)
 from triton_models.check.backend_rules.refusal import Refusal
 from triton_models.declare.models import Iterations
 from triton_models.declare.requires import check_requires
@@ -66,13 +73,9 @@ except treelite.TreeliteError as error:
 
 @dataclass(kw_only=True)
 class Source:
-    """A trained forest.
+    """A trained forest: weights, or an estimator that returns it.
 
-    Attributes:
-        name: The model's name, for errors.
-        weights: Its file; None for an estimator.
-        estimator: The function that returns the fitted forest.
-        iterations: Which of the iterations answer; None for those with which its own predict() answers.
+    Without iterations, those answer with which its own predict() does.
     """
 
     name: str
@@ -95,12 +98,7 @@ class Source:
 
     @functools.cached_property
     def trained(self) -> Any:
-        """The object of its framework, which answers as the user's own.
-
-        Raises:
-            FleetError: It is not a forest, its framework is not installed, or it needs to know which
-                iterations answer.
-        """
+        """The object of its framework, which answers as the user's own."""
         if self.estimator is not None:
             return self._with_iterations(self.estimator())
         framework = self.require_framework()
@@ -128,11 +126,7 @@ class Source:
         return FRAMEWORKS.get(self.format, "treelite")
 
     def require_framework(self) -> str:
-        """Return the framework of a file.
-
-        Raises:
-            FleetError: It is of neither XGBoost nor LightGBM.
-        """
+        """Return the framework of a file, which must be XGBoost or LightGBM."""
         if self.format not in FRAMEWORKS:
             raise self.unreadable(f"{self.path.name} is not a file of XGBoost or LightGBM")
         return FRAMEWORKS[self.format]
@@ -156,11 +150,7 @@ class Source:
         return thresholds_of(self.forest()) if histograms or self.framework == "lightgbm" else {}
 
     def forest(self) -> treelite.Model:
-        """Return the forest as Treelite reads it.
-
-        Raises:
-            FleetError: Treelite cannot read it, or would answer otherwise than its framework.
-        """
+        """Return the forest as Treelite reads it, unless it would answer otherwise than its framework."""
         import treelite
 
         if self.head is not None:  # Treelite says what it lacks in its own words, on standard error
@@ -303,14 +293,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForestFile:
-    """A file of XGBoost or LightGBM.
-
-    Attributes:
-        framework: xgboost or lightgbm.
-        features: The numbers in a row.
-        options: Options of `Forest` and `forest_reference`, as source code.
-        remarks: Lines for its declaration.
-    """
+    """A file of XGBoost or LightGBM: its options and lines of remarks are source code of a declaration."""
 
     framework: str
     features: int
@@ -319,11 +302,7 @@ class ForestFile:
 
 
 def describe_forest(weights: Weights, *, name: str) -> ForestFile:
-    """Return what a declaration needs to say of a file.
-
-    Raises:
-        FleetError: The file cannot be read, or not be served.
-    """
+    """Return what a declaration needs to say of a file."""
     source, options, remarks = Source(name=name, weights=weights), {}, []
     try:
         framework = source.require_framework()
@@ -379,24 +358,16 @@ def head_of(model: treelite.Model) -> ForestHead:
 
 
 def load(path: Path, kind: str) -> treelite.Model:
-    """Read a forest's file of a format with Treelite.
-
-    Raises:
-        treelite.TreeliteError: It cannot be read.
-    """
+    """Read a forest's file of a format with Treelite, or raise its TreeliteError."""
     import treelite
 
     try:
         if kind == "json":
             path.read_bytes().decode()  # or Treelite prints a traceback about its own message
-        if kind == "lightgbm" and complete(path.read_bytes()):
-            return treelite.frontend.load_lightgbm_model(path)
-        if kind == "legacy":
-            return treelite.frontend.load_xgboost_model_legacy_binary(path)
         if kind == "treelite":
             return _checkpoint(path)
-        if kind in {"json", "ubjson"}:
-            return treelite.frontend.load_xgboost_model(path, format_choice=kind)
+        if kind in FRAMEWORKS and (kind != "lightgbm" or complete(path.read_bytes())):
+            return load_forest(treelite, path, MODEL_TYPES[kind])
     except UnicodeDecodeError as error:  # in Treelite's message, which quotes the file
         message = f"{path.name} is damaged"
         raise treelite.TreeliteError(message) from error

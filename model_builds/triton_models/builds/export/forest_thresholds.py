@@ -37,7 +37,7 @@ class Thresholds:
 
     Attributes:
         exact: In ascending order, in FP64.
-        rounded: Those of the checkpoint, which are FP32 numbers.
+        rounded: The FP32 numbers of the checkpoint.
         decimals: Of the values that the feature has; None if it has others.
         own: True for a threshold that is rounded for rows equal to itself.
     """
@@ -76,8 +76,7 @@ class Thresholds:
             near = _beside(t, t, self.decimals)
             apart = _nearest(near[0]) != _nearest(near[1])
             values = [near[0][apart], near[1][apart], *_beside(t - step, t + step, self.decimals)]
-        numbers = [self.rounded, _before(self.rounded), -_before(-self.rounded)]
-        singles = np.concatenate(numbers)
+        singles = np.concatenate([self.rounded, _before(self.rounded), -_before(-self.rounded)])
         drawn = np.concatenate([*values, singles[~self.collapsed(singles)]])
         return np.unique(drawn[np.abs(drawn) < np.finfo(np.float32).max])
 

@@ -165,9 +165,6 @@ def source_scores(source: Source, rows: NDArray[Any], head: ForestHead | None = 
     """Return the scores of rows from the framework, in FP32: one column per score.
 
     Rows in FP64 are its user's own.
-
-    Raises:
-        FleetError: The framework is not installed, or cannot read the forest.
     """
     import numpy as np
 

@@ -33,13 +33,14 @@ CLASSIFIER_SINCE = "25.09"
 _NVFOREST_SINCE = "26.06"
 INPUT, OUTPUT, TREESHAP = "input__0", "output__0", "treeshap_output"
 
-_MODEL_TYPES = {
+MODEL_TYPES = {
     "json": "xgboost_json",
     "ubjson": "xgboost_ubj",
     "legacy": "xgboost",
     "lightgbm": "lightgbm",
     "treelite": "treelite_checkpoint",
 }
+"""The model_type of each format of `artifact.forest_head.format_of`."""
 # The objectives that Treelite 4.7 knows: src/model_loader/detail/xgboost.cc, and lightgbm.h.
 _OF_XGBOOST = frozenset(
     [
@@ -108,12 +109,9 @@ def read_options(config: Config, release: str | None) -> Options:
 
 
 def check_options(config: Config, release: str | None, *, on_gpu: bool) -> list[Refusal]:
-    """Return what a release refuses in the parameters, in the order in which it reads them.
+    """Return what a release, or every release, refuses in the parameters, in the order of its reading.
 
-    Args:
-        config: The configuration.
-        release: The release's name; None for what every release refuses.
-        on_gpu: True if an instance runs on a GPU, which alone reads some parameters.
+    Some parameters are read by an instance on a GPU alone.
     """
     values, refusals = _parameters(config), []
     for name in _SWITCHES:
@@ -158,13 +156,10 @@ def check_tensors(config: Config) -> Iterator[Refusal]:
 def check_format(config: Config, release: str | None, contents: str) -> Iterator[Refusal]:
     """Yield a model_type that is not the format of the file: Treelite's readers do not look for others.
 
-    Args:
-        config: The configuration.
-        release: The release's name, or None.
-        contents: The file's format, from `artifact.forest_head.format_of`; empty if it is unknown.
+    The format of the contents is that of `artifact.forest_head.format_of`; empty if it is unknown.
     """
     kind = read_options(config, release).model_type
-    actual, message = _MODEL_TYPES.get(contents), f"the file is not of the format {kind}"
+    actual, message = MODEL_TYPES.get(contents), f"the file is not of the format {kind}"
     if not contents and kind in {"xgboost_json", "xgboost_ubj", "lightgbm"}:
         yield _not_a_file(kind, message)
     elif contents == "pickle":
@@ -178,14 +173,9 @@ def check_format(config: Config, release: str | None, contents: str) -> Iterator
 def check_sizes(
     config: Config, release: str | None, *, features: int, classes: int, targets: int = 1
 ) -> Iterator[Refusal]:
-    """Yield sizes of the tensors that are not the forest's.
+    """Yield sizes of the tensors that are not the forest's, for a release or for any.
 
-    Args:
-        config: The configuration.
-        release: The release's name; None for what some release refuses.
-        features: The numbers in a row; 0 if unknown.
-        classes: The forest's classes; 1 for a value or for the probability of the second of two classes.
-        targets: The values that it predicts.
+    It has 0 features if they are unknown; 1 class for a value, or for the probability of the second of two.
     """
     if targets != 1:
         what, fix = f"a forest with {targets} targets", "train one forest for each target"
@@ -219,12 +209,7 @@ def check_sizes(
 
 
 def check_objective(objective: str, *, linear: bool) -> Iterator[Refusal]:
-    """Yield what Treelite does not read of a file of XGBoost.
-
-    Args:
-        objective: The name of its objective; empty if it is unknown.
-        linear: True for a model without trees, of the booster gblinear.
-    """
+    """Yield what Treelite does not read of a file of XGBoost; its objective is empty if it is unknown."""
     if linear:
         fix = f'train it with booster="gbtree", or {CALL_PYTHON}'
         yield _file("gblinear has no trees", "it is linear (gblinear) and has no trees", fix)
@@ -315,6 +300,19 @@ def _zeros_turn(text: str) -> Iterator[bool]:
             not kind & _CATEGORICAL and kind & _MISSING == _ZERO and bool(kind & _LEFT) != (threshold >= 0)
             for kind, threshold in zip(kinds, thresholds, strict=False)
         )
+
+
+def load_forest(treelite: Any, path: Any, kind: str, *, allow_unknown: bool = False) -> Any:
+    """Return the file of a model_type as Treelite reads it; the module comes from the caller."""
+    frontend = treelite.frontend
+    if kind == "treelite_checkpoint":
+        return treelite.Model.deserialize(path)
+    if kind == "lightgbm":
+        return frontend.load_lightgbm_model(path)
+    if kind == "xgboost":
+        return frontend.load_xgboost_model_legacy_binary(path)
+    form = "json" if kind == "xgboost_json" else "ubjson"
+    return frontend.load_xgboost_model(path, format_choice=form, allow_unknown_field=allow_unknown)
 
 
 def scores_in_fp32(gtil: Any, forest: Any, rows: Any, *, classes: int, threads: int = 1) -> Any:

@@ -80,18 +80,9 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         path = self.folder / (self.config.get("default_model_filename") or fil.FILES[kind])
         with path.open("rb") as file:
             _refuse_first(fil.check_format(self.config, None, format_of(file.read(64))))
+        unknown = self.parameters.get("xgboost_allow_unknown_field") == "true"
         try:
-            if kind == "lightgbm":
-                return treelite.frontend.load_lightgbm_model(path)
-            if kind == "treelite_checkpoint":
-                return treelite.Model.deserialize(path)
-            if kind == "xgboost":
-                return treelite.frontend.load_xgboost_model_legacy_binary(path)
-            return treelite.frontend.load_xgboost_model(
-                path,
-                format_choice={"xgboost_json": "json", "xgboost_ubj": "ubjson"}[kind],
-                allow_unknown_field=self.parameters.get("xgboost_allow_unknown_field") == "true",
-            )
+            return fil.load_forest(treelite, path, kind, allow_unknown=unknown)
         except treelite.TreeliteError as error:
             refuse(str(error))
 
