@@ -120,7 +120,7 @@ def _check_release(report: Findings, model: Model, config: ModelConfig) -> None:
     release, kind = model.target.release, _kind(config)
     if release is None or kind not in {"xgboost_json", "xgboost_ubj"}:
         return
-    too_new = {}
+    too_new: dict[str, str] = {}
     if kind == "xgboost_ubj" and release.treelite < _FIRST_WITH_UBJSON:
         too_new["a file in UBJSON"] = "use release 24.09 or newer"
     for path in _files(model, config) if release.treelite < _FIRST_WITH_CATEGORIES else ():

@@ -69,7 +69,7 @@ def compare_forest(
     model = treelite.Model.deserialize(checkpoint)
     head, thresholds, codes = head_of(model), source.thresholds, _all_codes(model)
     promised = codes if forest.known_categories else {}
-    own = [(example, rows) for example in examples if (rows := _rows(example, head.features)) is not None]
+    own = [(example, rows) for example in examples if (rows := _own_rows(example, head.features)) is not None]
     least = _LIGHTGBM_ZERO if source.framework == "lightgbm" else 0.0
     for gaps in (True, False):
         drawn = draw_rows(model, head.features, gaps=gaps, least=least, thresholds=thresholds)
@@ -83,8 +83,8 @@ def compare_forest(
         except ValueError:  # scikit-learn's "Input X contains NaN"
             if not gaps:
                 raise
-    actual = _served(model, rows.astype(np.float32), head)
-    allowed = max(tolerance or 0.0, _allowed(model, expected))
+    actual = _backend_scores(model, rows.astype(np.float32), head)
+    allowed = max(tolerance or 0.0, _rounding(model, expected))
     differences = _differences(expected, actual)
     if differences.max() > allowed:
         _check_precision(source, rows[differences > allowed])
@@ -139,7 +139,7 @@ def draw_rows(
     rows = np.empty((count, features), np.float64 if thresholds else np.float32)
     values = _split_values(model)
     for feature, known in (thresholds or {}).items():
-        values[feature] = _some(known.rows().tolist())
+        values[feature] = _sample(known.rows().tolist())
     for feature in range(features):
         own = values.get(feature, np.array([-1, 1], np.float32))
         pools = [*[own] * 7, np.zeros(1, np.float32), large, np.full(1, np.nan) if gaps else own]
@@ -173,7 +173,7 @@ def _split_values(model: treelite.Model) -> dict[int, NDArray[Any]]:
     for feature, codes in _codes(model, trees.tolist()):
         largest = max(codes, default=0.0)
         values[feature] |= {*codes, 0.0, largest + 1, largest + 100, -1.0}
-    return {feature: _some(sorted(numbers)) for feature, numbers in values.items() if numbers}
+    return {feature: _sample(sorted(numbers)) for feature, numbers in values.items() if numbers}
 
 
 def _codes(model: treelite.Model, trees: Iterable[int]) -> Iterator[tuple[int, set[float]]]:
@@ -201,11 +201,11 @@ def _unknown(column: NDArray[Any], codes: Sequence[float]) -> NDArray[Any]:
     return ~np.isnan(column) & ~np.isin(column, codes)
 
 
-def _some(values: list[float]) -> NDArray[Any]:
+def _sample(values: list[float]) -> NDArray[Any]:
     return np.asarray(values[:: max(1, len(values) // _MOST_VALUES)])
 
 
-def _rows(example: Example, features: int) -> NDArray[Any] | None:
+def _own_rows(example: Example, features: int) -> NDArray[Any] | None:
     rows = np.asarray(example.inputs.get(INPUT, ()))
     usable = set(example.inputs) == {INPUT} and rows.ndim == 2 and rows.shape[1] == features  # noqa: PLR2004
     if not usable or rows.dtype.kind not in "fiub":
@@ -213,7 +213,7 @@ def _rows(example: Example, features: int) -> NDArray[Any] | None:
     return rows if rows.dtype == np.float64 else rows.astype(np.float32)
 
 
-def _served(model: treelite.Model, rows: NDArray[Any], head: ForestHead) -> NDArray[Any]:
+def _backend_scores(model: treelite.Model, rows: NDArray[Any], head: ForestHead) -> NDArray[Any]:
     """Return the scores of a checkpoint as the backend computes them, in batches of several sizes."""
     if head.classifies:
         model.get_header_accessor().set_field("postprocessor", head.last_of_probabilities)
@@ -222,7 +222,7 @@ def _served(model: treelite.Model, rows: NDArray[Any], head: ForestHead) -> NDAr
     return all_probabilities(scores) if head.classifies else scores
 
 
-def _allowed(model: treelite.Model, expected: NDArray[Any]) -> float:
+def _rounding(model: treelite.Model, expected: NDArray[Any]) -> float:
     """Return the largest difference that rounding explains.
 
     It is a part of the scores' size to the next power of ten, so that equal forests have equal records.
@@ -295,8 +295,8 @@ def _differs(
     differences = _differences(expected, actual)
     worst, wrong = int(differences.argmax()), differences > allowed
     return FleetError.of(
-        what=f"{source.name!r} answers {_shown(actual[worst])} to the row {_shown(rows[worst])}, and "
-        f"{source.framework} {_shown(expected[worst])}; {int(wrong.sum())} of {len(rows)} rows differ by "
+        what=f"{source.name!r} answers {_text(actual[worst])} to the row {_text(rows[worst])}, and "
+        f"{source.framework} {_text(expected[worst])}; {int(wrong.sum())} of {len(rows)} rows differ by "
         f"more than {allowed:g}",
         where=f"the checkpoint of {source.name!r}",
         why="the backend would serve other answers than the model that was trained",
@@ -322,6 +322,6 @@ def _suspect(rows: NDArray[Any], wrong: NDArray[Any], codes: Mapping[int, Sequen
     return "all rows differ" if wrong.all() else "the rows that differ have nothing in common"
 
 
-def _shown(values: NDArray[Any]) -> str:
+def _text(values: NDArray[Any]) -> str:
     parts = [f"{value:.6g}" for value in values[:_SHOWN]]
     return f"[{', '.join(parts)}{', ...' if len(values) > _SHOWN else ''}]"

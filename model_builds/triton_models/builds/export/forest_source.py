@@ -162,7 +162,7 @@ class Source:
         except NotImplementedError as error:  # of Treelite's reader for scikit-learn
             raise self.unfit(f"{error}", _instead_of(self.trained)) from error
         except treelite.TreeliteError as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
         if self.framework == "lightgbm":
             self._refuse(check_lightgbm(self.path.read_text(errors="replace")))
         if self.framework == "xgboost" and self._stops_early(model):
@@ -252,7 +252,7 @@ class Source:
         for refusal in refusals:
             raise self.unfit(refusal.what, refusal.fix)
 
-    def _explained(self, error: Exception) -> FleetError:
+    def _explain(self, error: Exception) -> FleetError:
         """Return the error of a forest that Treelite does not read."""
         message = str(error).partition("\n")[0]
         if "category_container.enc.empty" in str(error):
@@ -303,7 +303,9 @@ class ForestFile:
 
 def describe_forest(weights: Weights, *, name: str) -> ForestFile:
     """Return what a declaration needs to say of a file."""
-    source, options, remarks = Source(name=name, weights=weights), {}, []
+    source = Source(name=name, weights=weights)
+    options: dict[str, str] = {}
+    remarks: list[str] = []
     try:
         framework = source.require_framework()
         try:
@@ -365,7 +367,7 @@ def load(path: Path, kind: str) -> treelite.Model:
         if kind == "json":
             path.read_bytes().decode()  # or Treelite prints a traceback about its own message
         if kind == "treelite":
-            return _checkpoint(path)
+            return _read_checkpoint(path)
         if kind in FRAMEWORKS and (kind != "lightgbm" or complete(path.read_bytes())):
             return load_forest(treelite, path, MODEL_TYPES[kind])
     except UnicodeDecodeError as error:  # in Treelite's message, which quotes the file
@@ -380,7 +382,7 @@ def load(path: Path, kind: str) -> treelite.Model:
     )
 
 
-def _checkpoint(path: Path) -> treelite.Model:
+def _read_checkpoint(path: Path) -> treelite.Model:
     """Read a checkpoint that another process has read and written again.
 
     Treelite copies a checkpoint into memory as it is. Of 150 damaged ones, 23 ended its process and 17 read

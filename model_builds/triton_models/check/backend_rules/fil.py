@@ -113,7 +113,8 @@ def check_options(config: Config, release: str | None, *, on_gpu: bool) -> list[
 
     Some parameters are read by an instance on a GPU alone.
     """
-    values, refusals = _parameters(config), []
+    values = _parameters(config)
+    refusals: list[Refusal] = []
     for name in _SWITCHES:
         refusals += _switch(values, name)
     kind = read_options(config, release).model_type
