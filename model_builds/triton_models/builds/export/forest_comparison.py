@@ -69,7 +69,8 @@ def compare_forest(
     model = treelite.Model.deserialize(checkpoint)
     head, thresholds, codes = head_of(model), source.thresholds, _all_codes(model)
     promised = codes if forest.known_categories else {}
-    own = [(example, rows) for example in examples if (rows := _own_rows(example, head.features)) is not None]
+    pairs = [(example, _own_rows(example, head.features)) for example in examples]
+    own = [(example, rows) for example, rows in pairs if rows is not None]
     least = _LIGHTGBM_ZERO if source.framework == "lightgbm" else 0.0
     for gaps in (True, False):
         drawn = draw_rows(model, head.features, gaps=gaps, least=least, thresholds=thresholds)
@@ -198,7 +199,7 @@ def _all_codes(model: treelite.Model) -> dict[int, list[float]]:
 
 
 def _unknown(column: NDArray[Any], codes: Sequence[float]) -> NDArray[Any]:
-    return ~np.isnan(column) & ~np.isin(column, codes)
+    return np.asarray(~np.isnan(column) & ~np.isin(column, codes))
 
 
 def _sample(values: list[float]) -> NDArray[Any]:

@@ -369,7 +369,8 @@ def load(path: Path, kind: str) -> treelite.Model:
         if kind == "treelite":
             return _read_checkpoint(path)
         if kind in FRAMEWORKS and (kind != "lightgbm" or complete(path.read_bytes())):
-            return load_forest(treelite, path, MODEL_TYPES[kind])
+            model: treelite.Model = load_forest(treelite, path, MODEL_TYPES[kind])
+            return model
     except UnicodeDecodeError as error:  # in Treelite's message, which quotes the file
         message = f"{path.name} is damaged"
         raise treelite.TreeliteError(message) from error
