@@ -21,9 +21,7 @@ DEFAULT_MAX_BATCH_SIZE = 4
 
 _KINDS = {"seq": "sequence", "map": "map", "sparse_tensor": "sparse_tensor", "optional": "optional"}
 _ONNX_TYPES = {
-    "sequence": "ONNX_TYPE_SEQUENCE",
-    "map": "ONNX_TYPE_MAP",
-    "sparse_tensor": "ONNX_TYPE_SPARSETENSOR",
+    kind: f"ONNX_TYPE_{kind.replace('_', '').upper()}" for kind in ("sequence", "map", "sparse_tensor")
 }
 
 # ONNX Runtime's names of element types, and Triton's (ConvertFromOnnxDataType).
@@ -49,6 +47,7 @@ _CONTROLS = {
     "CONTROL_SEQUENCE_READY": True,
     "CONTROL_SEQUENCE_CORRID": False,
 }
+_OPEN_ALL = "export the network with an open first size in all inputs and outputs"
 _VALUES = {"int32_false_true": "TYPE_INT32", "fp32_false_true": "TYPE_FP32", "bool_false_true": "TYPE_BOOL"}
 
 
@@ -68,6 +67,11 @@ class Tensor:
     dims: tuple[int | None, ...] | None
     kind: str = "tensor"
 
+    @property
+    def can_batch(self) -> bool:
+        """Return True if its first size is open, or if only ONNX Runtime knows it."""
+        return self.dims is None or self.dims[:1] in {(-1,), (None,)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
@@ -76,6 +80,16 @@ class Network:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     initializers: tuple[Tensor, ...] = ()
+
+    def tensors(self, side: str) -> dict[str, Tensor]:
+        """Return the tensors that a configuration may list as "input" or "output", by name."""
+        tensors = (*self.inputs, *self.initializers) if side == "input" else self.outputs
+        return {tensor.name: tensor for tensor in tensors}
+
+    @property
+    def fixed(self) -> list[Tensor]:
+        """The inputs and outputs that cannot batch, as AutoCompleteMaxBatch decides."""
+        return [tensor for tensor in (*self.inputs, *self.outputs) if not tensor.can_batch]
 
 
 def network_of(session: Any) -> Network:
@@ -109,29 +123,38 @@ def refusals(
         completes: True if the server completes configurations.
         has_bf16: True for releases from 26.03 on.
     """
-    found = list(_unsupported(network))
-    if found:
-        return found
-    if completes and not _is_complete(config):
-        found = list(_completion_refusals(config, network, model=model))
-        if found:
-            return found
+    unsupported = list(_unsupported(network))
+    if unsupported:
+        return unsupported
+    is_complete = bool(config.get("input") or config.get("batch_input")) and bool(config.get("output"))
+    if completes and not is_complete:
+        if config.get("max_batch_size") and network.fixed:
+            return [
+                Refusal(
+                    message=f"autofill failed for model '{model}': model does not support batching while "
+                    "non-zero max_batch_size is specified",
+                    what=_no_batch(network.fixed),
+                    at="max_batch_size",
+                    fix=f"write max_batch_size: 0, or {_OPEN_ALL}",
+                )
+            ]
         config = complete(config, network)
     rule = _Rule(config=config, network=network, model=model, has_bf16=has_bf16)
-    return [*_undescribed(config), *rule.controls(), *rule.inputs(), *rule.outputs(), *rule.batches()]
+    return [
+        *_undescribed(config),
+        *rule.controls(),
+        *rule.counts(),
+        *rule.tensors("input"),
+        *rule.tensors("output"),
+        *rule.batches(),
+    ]
 
 
 def request_refusals(config: Config, network: Network) -> Iterator[Refusal]:
     """Yield what the backend loads and then fails with at every request: unknown states and batch inputs."""
-    inputs = [tensor.name for tensor in (*network.inputs, *network.initializers)]
-    outputs = [tensor.name for tensor in network.outputs]
-    states = _sequences(config).get("state", ())
-    sides = (
-        ("input", inputs, [state["input_name"] for state in states]),
-        ("output", outputs, [state["output_name"] for state in states]),
-    )
-    for side, known, names in sides:
-        for name in names:
+    for side in ("input", "output"):
+        known = list(network.tensors(side))
+        for name in (state[f"{side}_name"] for state in _sequences(config).get("state", ())):
             if name not in known:
                 yield Refusal(
                     message=f"Invalid {side.title()} Name:{name}",
@@ -141,17 +164,13 @@ def request_refusals(config: Config, network: Network) -> Iterator[Refusal]:
                 )
 
 
-def _is_complete(config: Config) -> bool:
-    return bool(config.get("input") or config.get("batch_input")) and bool(config.get("output"))
-
-
 # AutoCompleteConfig
 
 
 def complete(config: Config, network: Network) -> dict[str, Any]:
     """Return the configuration as the backend completes it, if a side is empty and the server lets it."""
     completed = dict(config)
-    if _can_batch(network) and not config.get("max_batch_size"):
+    if not (network.fixed or config.get("max_batch_size")):
         completed["max_batch_size"] = DEFAULT_MAX_BATCH_SIZE
     batches = completed.get("max_batch_size", 0) > 0
     if not (config.get("input") or config.get("batch_input")):
@@ -167,35 +186,6 @@ def complete_tensor(tensor: Tensor, *, batches: bool) -> dict[str, Any]:
     reshape: dict[str, Any] = {"reshape": {"shape": []}} if batches and not sizes else {}
     dims = [-1 if size is None else size for size in sizes] or [1]
     return {"name": tensor.name, "data_type": tensor.data_type, "dims": dims, "optional": False, **reshape}
-
-
-def _can_batch(network: Network) -> bool:
-    """Return True if the first size of all tensors is open, as AutoCompleteMaxBatch asks."""
-    return all(_first(tensor) in {-1, None} for tensor in (*network.inputs, *network.outputs))
-
-
-def _first(tensor: Tensor) -> int | None:
-    """Return the first size: 0 of a scalar, and None if only ONNX Runtime knows it."""
-    if tensor.dims is None:
-        return None
-    return tensor.dims[0] if tensor.dims else 0
-
-
-def _completion_refusals(config: Config, network: Network, *, model: str) -> Iterator[Refusal]:
-    if config.get("max_batch_size") and not _can_batch(network):
-        tensors = [
-            tensor
-            for tensor in (*network.inputs, *network.outputs)
-            if tensor.dims is not None and _first(tensor) not in {-1, None}
-        ]
-        yield Refusal(
-            message=f"autofill failed for model '{model}': model does not support batching while non-zero "
-            "max_batch_size is specified",
-            what=_no_batch(tensors),
-            at="max_batch_size",
-            fix="write max_batch_size: 0, or export the network with an open first size in all inputs and "
-            "outputs",
-        )
 
 
 # ValidateInputs, ValidateOutputs, the sequence controls, and CompareDimsSupported
@@ -218,6 +208,11 @@ class _Rule:
     def unable(self) -> str:
         return f"unable to load model '{self.model}'"
 
+    @property
+    def filled(self) -> set[str]:
+        """The outputs of which a batch_output has the shape."""
+        return {name for entry in self.listed("batch_output") for name in entry.get("target_name", ())}
+
     def listed(self, side: str) -> Sequence[Mapping[str, Any]]:
         entries: Sequence[Mapping[str, Any]] = self.config.get(side, ())
         return entries
@@ -229,12 +224,10 @@ class _Rule:
             own, at = inputs.get(name), f"control_input {name!r}"
             if own is None:
                 message = f"configuration specified sequence control '{name}', but model does not provide "
-                what = f"the network has no input {name!r} for a sequence control"
-                yield Refusal(
-                    message=f"{message}that input", what=what, at=at, fix=_suggest(name, list(inputs))
-                )
+                what, fix = f"the network has no input {name!r} for a sequence control", list(inputs)
+                yield Refusal(message=f"{message}that input", what=what, at=at, fix=_suggest(name, fix))
                 continue
-            sizes = None if own.dims is None else own.dims[1 if self.is_batched else 0 :]
+            sizes = None if own.dims is None else own.dims[self.is_batched :]
             if sizes not in {None, (1,)}:
                 shape = "[batch, 1]" if self.is_batched else "[1]"
                 yield Refusal(
@@ -245,81 +238,49 @@ class _Rule:
                     fix=f"export the network with the shape {shape} for {name!r}",
                 )
             if data_type != own.data_type:
+                element = own.data_type.removeprefix("TYPE_")
                 yield Refusal(
                     message=f"{self.unable}, sequence control '{name}', the model expects data-type "
-                    f"{_onnx_name(own.data_type)} but the model configuration specifies data-type "
+                    f"{_ONNX_NAMES.get(element, element)} but the model configuration specifies data-type "
                     f"{data_type}",
                     what=f"the sequence control {name!r} is {data_type}",
                     at=at,
                     fix=_control_fix(own),
                 )
 
-    def inputs(self) -> Iterator[Refusal]:
-        """ValidateInputs."""
-        known = {tensor.name: tensor for tensor in (*self.network.inputs, *self.network.initializers)}
-        yield from self._count(known)
-        for entry in self.listed("input"):
-            name, own = entry["name"], known.get(entry["name"])
-            at = f"input {name!r}"
-            optional, ragged = bool(entry.get("optional")), bool(entry.get("allow_ragged_batch"))
-            if optional and self.is_batched:
-                has_value = own is not None and own in self.network.initializers
-                yield Refusal(
-                    message=f"{self.unable}, optional input '{name}' is not supported for models that "
-                    "support batching",
-                    what=f"{at} is optional, in a model with max_batch_size {self.config['max_batch_size']}",
-                    at=at,
-                    fix="remove the input: the file has a value for it" if has_value else "remove optional",
-                )
-            if own is None:
-                yield self._unknown("input", name, known)
-                continue
-            yield from self._type("input", entry, own)
-            if ragged:
-                yield from self._ragged(entry, own)
-            else:
-                yield from self._dims("input", entry, own, exact=False)
-
-    def _count(self, known: Mapping[str, Tensor]) -> Iterator[Refusal]:
+    def counts(self) -> Iterator[Refusal]:
         """Yield what makes the number of inputs differ from the network's."""
-        listed, batch_inputs = self.listed("input"), self.listed("batch_input")
-        states = _sequences(self.config).get("state", ())
-        required = [entry["name"] for entry in listed if not entry.get("optional")]
         controls = [name for name, _ in _controls(self.config)]
-        count = len(required) + len(batch_inputs) + len(controls) + len(states)
-        if count == len(self.network.inputs):
-            return
-        message = (
-            f"{self.unable}, configuration expects {count} inputs, model provides {len(self.network.inputs)}"
-        )
+        states = [state["input_name"] for state in _sequences(self.config).get("state", ())]
+        required = [entry for entry in self.listed("input") if not entry.get("optional")]
+        count = len([*required, *self.listed("batch_input"), *controls, *states])
         needed = [tensor.name for tensor in self.network.inputs]
-        fed = {name for entry in batch_inputs for name in entry.get("target_name", ())}
-        fed |= {*controls, *(state["input_name"] for state in states)}
-        problems = list(self._miscounted(needed, fed, known))
+        if count == len(needed):
+            return
+        fed = {name for entry in self.listed("batch_input") for name in entry.get("target_name", ())}
+        problems = list(self._miscounted(needed, fed.union(controls, states)))
         if not problems:
             what = f"{count} inputs are configured, and the network has {len(needed)}"
             problems.append((what, "input", f"list each input once: {', '.join(needed) or 'there is none'}"))
+        message = f"{self.unable}, configuration expects {count} inputs, model provides {len(needed)}"
         for what, at, fix in problems:
             yield Refusal(message=message, what=what, at=at, fix=fix)
 
-    def _miscounted(
-        self, needed: Sequence[str], fed: set[str], known: Mapping[str, Tensor]
-    ) -> Iterator[tuple[str, str, str]]:
-        listed = self.listed("input")
-        names = [entry["name"] for entry in listed]
+    def _miscounted(self, needed: Sequence[str], fed: set[str]) -> Iterator[tuple[str, str, str]]:
+        names, known = {entry["name"] for entry in self.listed("input")}, self.network.tensors("input")
         for name in needed:
-            if name not in names and name not in fed:
+            if name not in names | fed:
                 what = f"the network's input {name!r} is missing"
                 yield what, "input", f"list every input of the network: {', '.join(needed)}"
-        for entry in listed:
-            name = entry["name"]
+        for entry in self.listed("input"):
+            name, optional = entry["name"], bool(entry.get("optional"))
             at = f"input {name!r}"
             if name in fed:
                 what = f"{at} is also filled by the server"
                 yield what, at, "remove it: a batch_input, a control or a state provides it"
-            elif entry.get("optional") and name in needed and not self.is_batched:
+            elif optional and name in needed and not self.is_batched:
                 yield f"{at} is optional, and the network has no value for it", at, "remove optional"
-            elif not entry.get("optional") and name in known and name not in needed:
+            elif not optional and name in known and name not in needed:
                 fix = "remove it" if self.is_batched else "add optional: true, or remove it"
                 yield f"{at} is an initializer: the file has a value for it", at, fix
         for index, entry in enumerate(self.listed("batch_input")):
@@ -328,49 +289,54 @@ class _Rule:
                 what, at = f"a batch_input with {len(targets)} targets", f"batch_input {index}"
                 yield what, at, "write one batch_input for each target_name: the backend counts them"
 
-    def outputs(self) -> Iterator[Refusal]:
-        """ValidateOutputs. Its check of states never runs: it takes the lookup's success for its absence."""
-        known = {tensor.name: tensor for tensor in self.network.outputs}
-        filled = {name for entry in self.listed("batch_output") for name in entry.get("target_name", ())}
-        for entry in self.listed("output"):
-            own = known.get(entry["name"])
-            if own is None:
-                yield self._unknown("output", entry["name"], known)
-                continue
-            yield from self._type("output", entry, own)
-            if entry["name"] not in filled:
-                yield from self._dims("output", entry, own, exact=True)
+    def tensors(self, side: str) -> Iterator[Refusal]:
+        """ValidateInputs and ValidateOutputs.
 
-    def _unknown(self, side: str, name: str, known: Mapping[str, Tensor]) -> Refusal:
-        return Refusal(
-            message=f"unexpected inference {side} '{name}', allowed {side}s are: {', '.join(sorted(known))}",
-            what=f"the network has no {side} {name!r}",
-            at=f"{side} {name!r}",
-            fix=_suggest(name, list(known)),
-        )
+        The check of states in the latter never runs: it takes the lookup's success for its absence.
+        """
+        known = self.network.tensors(side)
+        for entry in self.listed(side):
+            name = entry["name"]
+            at, own = f"{side} {name!r}", known.get(name)
+            if entry.get("optional") and self.is_batched:
+                has_value = own in self.network.initializers
+                yield Refusal(
+                    message=f"{self.unable}, optional input '{name}' is not supported for models that "
+                    "support batching",
+                    what=f"{at} is optional, in a model with max_batch_size {self.config['max_batch_size']}",
+                    at=at,
+                    fix="remove the input: the file has a value for it" if has_value else "remove optional",
+                )
+            if own is None:
+                message = f"unexpected inference {side} '{name}', allowed {side}s are: "
+                message += ", ".join(sorted(known))
+                what, fix = f"the network has no {side} {name!r}", _suggest(name, list(known))
+                yield Refusal(message=message, what=what, at=at, fix=fix)
+                continue
+            yield from self._type(side, entry, own)
+            if entry.get("allow_ragged_batch"):
+                yield from self._ragged(name, own)
+            elif side == "input" or name not in self.filled:
+                yield from self._dims(side, entry, own)
 
     def _type(self, side: str, entry: Mapping[str, Any], own: Tensor) -> Iterator[Refusal]:
-        name, data_type = entry["name"], str(entry["data_type"])
+        name, data_type, has_type = entry["name"], str(entry["data_type"]), own.data_type in _TYPES
         what, fix = f"{side} {name!r} is {data_type}", f"write data_type: {own.data_type}, as in the network"
         if data_type not in _TYPES or (data_type == _BF16 and not self.has_bf16):
             message = f"unsupported datatype {data_type} for {side} '{name}' for model '{self.model}'"
             if own.data_type == data_type:
                 fix = "cast it to FP32 inside the network, or serve it with release 26.03 or newer"
         elif data_type != own.data_type:
-            provides = own.data_type.removeprefix("TYPE_") if own.data_type in _TYPES else "<invalid>"
-            provides = "BYTES" if provides == "STRING" else provides
-            message = (
-                f"{self.unable}, configuration expects datatype {data_type} for {side} '{name}', model "
-                f"provides TYPE_{provides}"
-            )
-            if own.data_type not in _TYPES:
+            provides = own.data_type.replace("STRING", "BYTES") if has_type else "TYPE_<invalid>"
+            message = f"{self.unable}, configuration expects datatype {data_type} for {side} '{name}', model "
+            message += f"provides {provides}"
+            if not has_type:
                 fix = f"cast it inside the network: Triton has no {own.data_type}"
         else:
             return
         yield Refusal(message=message, what=what, at=f"{side} {name!r}", fix=fix)
 
-    def _ragged(self, entry: Mapping[str, Any], own: Tensor) -> Iterator[Refusal]:
-        name = entry["name"]
+    def _ragged(self, name: str, own: Tensor) -> Iterator[Refusal]:
         if own.dims not in {None, (-1,)}:
             yield Refusal(
                 message=f"{self.unable}, configuration expects model provides input with shape [-1]  for "
@@ -380,29 +346,26 @@ class _Rule:
                 fix="remove allow_ragged_batch, or export the network with one open dimension for it",
             )
 
-    def _dims(self, side: str, entry: Mapping[str, Any], own: Tensor, *, exact: bool) -> Iterator[Refusal]:
+    def _dims(self, side: str, entry: Mapping[str, Any], own: Tensor) -> Iterator[Refusal]:
         """CompareDimsSupported, and the rule for scalars; `batches` names tensors that cannot batch."""
         dims, name = list(served_dims(entry)), entry["name"]
-        if (
-            not entry["dims"]
-            or own.dims is None
-            or (self.is_batched and own.dims and own.dims[0] not in {-1, None})
-        ):
+        if not entry["dims"] or own.dims is None:
             return
         if not own.dims:
             if all(size == 1 for size in dims):
                 return
             message = (
                 f"{self.unable}, scalar tensor '{name}', should only provide 1 in the model configuration "
-                "when the model doesn't support batching. Model configuration provided: "
-                f"{_shape(dims)}."
+                f"when the model doesn't support batching. Model configuration provided: {_shape(dims)}."
             )
         else:
             full = [-1, *dims] if self.is_batched else dims
-            if len(full) == len(own.dims) and all(
-                size is None or size == given or (size == -1 and not exact)
-                for size, given in zip(own.dims, full, strict=True)
-            ):
+            is_input = side == "input"  # its open sizes fit any
+            fits = len(full) == len(own.dims) and all(
+                size in {None, listed} or (size == -1 and is_input)
+                for size, listed in zip(own.dims, full, strict=True)
+            )
+            if fits or (self.is_batched and not own.can_batch):
                 return
             message = self._mismatch(name, own.dims, full)
         where = "reshape" if entry.get("reshape") else "dims"
@@ -414,52 +377,40 @@ class _Rule:
         )
 
     def _mismatch(self, name: str, own: Sequence[int | None], full: Sequence[int]) -> str:
-        shape = (
-            f"model '{self.model}', tensor '{name}': the model expects {len(own)} dimensions (shape "
-            f"{_shape(own)}) but the model configuration specifies {len(full)} dimensions ("
-        )
-        if not self.is_batched:
-            return f"{shape}shape {_shape(full)})"
+        shape = f"shape {_shape(full)}"
+        if self.is_batched:
+            shape = "an initial batch dimension because max_batch_size > 0 followed by the explicit tensor "
+            shape += f"shape, making complete shape {_shape(full)}"
         return (
-            f"{shape}an initial batch dimension because max_batch_size > 0 followed by the explicit tensor "
-            f"shape, making complete shape {_shape(full)})"
+            f"model '{self.model}', tensor '{name}': the model expects {len(own)} dimensions (shape "
+            f"{_shape(own)}) but the model configuration specifies {len(full)} dimensions ({shape})"
         )
 
     def batches(self) -> Iterator[Refusal]:
         """Yield one refusal for all listed tensors with a fixed first size, if the model batches."""
-        own = {
-            side: {tensor.name: tensor for tensor in tensors}
-            for side, tensors in (
-                ("input", (*self.network.inputs, *self.network.initializers)),
-                ("output", self.network.outputs),
-            )
-        }
-        filled = {name for entry in self.listed("batch_output") for name in entry.get("target_name", ())}
         listed = [
-            own[side][entry["name"]]
+            self.network.tensors(side)[entry["name"]]
             for side in ("input", "output")
             for entry in self.listed(side)
-            if entry["name"] in own[side] and not entry.get("allow_ragged_batch")
+            if entry["name"] in self.network.tensors(side) and not entry.get("allow_ragged_batch")
         ]
         fixed = [
             tensor
             for tensor in listed
-            if tensor.dims and tensor.dims[0] not in {-1, None} and tensor.name not in filled
+            if tensor.dims and not tensor.can_batch and tensor.name not in self.filled
         ]
         if not (self.is_batched and fixed):
             return
         sizes = "; ".join(
             f"{tensor.name} {_as_dims(tensor.dims or (1,))}" for tensor in listed if tensor.dims is not None
         )
-        first = fixed[0]
         yield Refusal(
-            message=f"model '{self.model}', tensor '{first.name}': for the model to support batching the "
+            message=f"model '{self.model}', tensor '{fixed[0].name}': for the model to support batching the "
             "shape should have at least 1 dimension and the first dimension must be -1; but shape expected "
-            f"by the model is {_shape(first.dims)}",
+            f"by the model is {_shape(fixed[0].dims)}",
             what=_no_batch(fixed),
             at="max_batch_size",
-            fix=f"write max_batch_size: 0, and all sizes as dims, without reshape: {sizes}; or export the "
-            "network with an open first size in all inputs and outputs",
+            fix=f"write max_batch_size: 0, and all sizes as dims, without reshape: {sizes}; or {_OPEN_ALL}",
         )
 
 
@@ -467,40 +418,34 @@ def _undescribed(config: Config) -> Iterator[Refusal]:
     """Yield listed tensors that have no dims, or a completed size of 0 (ValidateIOShape of Triton core)."""
     for side in ("input", "output"):
         for entry in config.get(side, ()):
-            name, dims = entry["name"], [int(size) for size in entry["dims"]]
-            if dims and 0 not in dims:
-                continue
-            message = (
-                "must specify 'dims'" if not dims else "dimension must be integer >= 1, or -1 to indicate a "
-            )
-            message += "variable-size dimension" * bool(dims)
-            yield Refusal(
-                message=f"model {side} '{name}' {message}",
-                what=f"{side} {name!r} has {'no dims' if not dims else 'a size of 0'}",
-                at=f"{side} {name!r}",
-                fix=f"write its dims, or remove every {side}: the backend completes an empty list alone"
-                if not dims
-                else "export the network with a size of 1 or more",
-            )
+            at = f"{side} {entry['name']!r}"
+            message, what = "must specify 'dims'", f"{at} has no dims"
+            fix = f"write its dims, or remove every {side}: the backend completes an empty list alone"
+            if entry["dims"]:
+                message = "dimension must be integer >= 1, or -1 to indicate a variable-size dimension"
+                what, fix = f"{at} has a size of 0", "export the network with a size of 1 or more"
+            if not entry["dims"] or 0 in map(int, entry["dims"]):
+                message = f"model {side} '{entry['name']}' {message}"
+                yield Refusal(message=message, what=what, at=at, fix=fix)
 
 
 def _unsupported(network: Network) -> Iterator[Refusal]:
     """Yield the inputs and outputs that are no tensors, listed or not (InputOutputInitializerInfos)."""
     sides = (("input", network.inputs), ("output", network.outputs), ("input", network.initializers))
-    for side, tensors in sides:
-        for tensor in tensors:
-            if tensor.kind != "tensor":
-                onnx_type = _ONNX_TYPES.get(tensor.kind, "ONNX_TYPE_UNKNOWN")
-                fix = f"remove the {side} from the network, or export it as a tensor"
-                if tensor.kind == "sequence" and side == "output":
-                    fix += ": scikit-learn's exporters do with zipmap=False"
-                yield Refusal(
-                    message=f"Unsupported ONNX Type '{onnx_type}' for I/O '{tensor.name}', expected "
-                    "'ONNX_TYPE_TENSOR'.",
-                    what=f"the network's {side} {tensor.name!r} is a {tensor.kind}, not a tensor",
-                    at=f"{side} {tensor.name!r}",
-                    fix=fix,
-                )
+    for side, tensor in ((side, tensor) for side, tensors in sides for tensor in tensors):
+        if tensor.kind == "tensor":
+            continue
+        onnx_type = _ONNX_TYPES.get(tensor.kind, "ONNX_TYPE_UNKNOWN")
+        fix = f"remove the {side} from the network, or export it as a tensor"
+        if tensor.kind == "sequence" and side == "output":
+            fix += ": scikit-learn's exporters do with zipmap=False"
+        yield Refusal(
+            message=f"Unsupported ONNX Type '{onnx_type}' for I/O '{tensor.name}', expected "
+            "'ONNX_TYPE_TENSOR'.",
+            what=f"the network's {side} {tensor.name!r} is a {tensor.kind}, not a tensor",
+            at=f"{side} {tensor.name!r}",
+            fix=fix,
+        )
 
 
 def _sequences(config: Config) -> Mapping[str, Any]:
@@ -511,56 +456,47 @@ def _sequences(config: Config) -> Mapping[str, Any]:
 def _controls(config: Config) -> Iterator[tuple[str, str]]:
     """Yield the input and the data type of each control that the backend validates, once per kind."""
     inputs = _sequences(config).get("control_input", ())
+    controls = [(entry["name"], control) for entry in inputs for control in entry.get("control", ())]
     for kind, is_boolean in _CONTROLS.items():
-        for entry in inputs:
-            control = next((each for each in entry.get("control", ()) if each["kind"] == kind), None)
-            if control is not None:
-                types = (data_type for field, data_type in _VALUES.items() if control.get(field))
-                yield entry["name"], next(types, "") if is_boolean else str(control.get("data_type"))
-                break
+        for name, control in [entry for entry in controls if entry[1]["kind"] == kind][:1]:
+            types = (data_type for field, data_type in _VALUES.items() if control.get(field))
+            yield name, next(types, "") if is_boolean else str(control.get("data_type"))
 
 
 def _control_fix(own: Tensor) -> str:
     field = next((field for field, data_type in _VALUES.items() if data_type == own.data_type), None)
     if field is None:
         return f"write data_type: {own.data_type}, or export the input as another type"
-    return f"write {field}: [ {'false, true' if field.startswith('bool') else '0, 1'} ], or data_type: " + (
-        f"{own.data_type} for a correlation id"
-    )
+    values = "false, true" if field.startswith("bool") else "0, 1"
+    return f"write {field}: [ {values} ], or data_type: {own.data_type} for a correlation id"
 
 
 def _no_batch(tensors: Sequence[Tensor]) -> str:
-    named = ", ".join(f"{tensor.name!r} {_sizes(tensor.dims)}" for tensor in tensors)
-    return f"the network cannot batch: the first size of {named} is not open"
+    names = ", ".join(f"{tensor.name!r} {_sizes(tensor.dims)}" for tensor in tensors)
+    return f"the network cannot batch: the first size of {names} is not open"
 
 
 def _dims_fix(entry: Mapping[str, Any], own: Tensor, *, is_batched: bool) -> str:
     """Return what to write so that the backend accepts the tensor's sizes."""
-    sizes = (own.dims or ())[1 if is_batched else 0 :]
+    sizes, remove = (own.dims or ())[is_batched:], "remove reshape, and " if entry.get("reshape") else ""
     if sizes:
-        without = "remove reshape, and " if entry.get("reshape") else ""
-        return f"{without}write dims: {_as_dims(sizes)}{', without the batch' * is_batched}"
+        return f"{remove}write dims: {_as_dims(sizes)}{', without the batch' * is_batched}"
     if is_batched and own.dims:
         return "write dims: [ 1 ] and reshape { shape: [ ] }: the network has no dimension besides the batch"
-    return "remove reshape, and write dims: [ 1 ]" if entry.get("reshape") else "write dims: [ 1 ]"
+    return f"{remove}write dims: [ 1 ]"
+
+
+def _shape(dims: Iterable[int | None] | None, *, separator: str = ",") -> str:
+    """Return ShapeToString."""
+    return f"[{separator.join('-1' if size is None else str(size) for size in dims or ())}]"
+
+
+def _sizes(dims: Iterable[int | None] | None) -> str:
+    return _shape(dims, separator=", ")
 
 
 def _as_dims(sizes: Iterable[int | None]) -> str:
-    return f"[ {', '.join('-1' if size is None else str(size) for size in sizes)} ]"
-
-
-def _shape(dims: Sequence[int | None] | None) -> str:
-    """Return ShapeToString."""
-    return f"[{','.join('-1' if size is None else str(size) for size in dims or ())}]"
-
-
-def _sizes(dims: Sequence[int | None] | None) -> str:
-    return _shape(dims).replace(",", ", ")
-
-
-def _onnx_name(data_type: str) -> str:
-    name = data_type.removeprefix("TYPE_")
-    return _ONNX_NAMES.get(name, name)
+    return f"[ {_sizes(sizes)[1:-1]} ]"
 
 
 def _suggest(name: str, known: Sequence[str]) -> str:
