@@ -16,6 +16,7 @@ import contextlib
 import functools
 import math
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any, Literal, TypeAlias
 from triton_models.artifact.networks import Signature, onnx_signature
 from triton_models.base.checks import Check
 from triton_models.builds.derived import largest_sizes, usual_sizes
-from triton_models.check.live_values import LiveValues, live_values
+from triton_models.check.live_values import FLOAT_BYTES, SMALL, LiveValues, live_values, open_shapes
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import Network, OnnxFile, PyTorchNetwork
 from triton_models.declare.network_inputs import with_inputs_of_examples
@@ -40,12 +41,6 @@ Sizes: TypeAlias = Literal["usual", "largest"]
 
 # Bytes of a number in the network's arithmetic. Inputs and outputs keep their types.
 _BYTES: Mapping[Precision, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1, "fp8": 1}
-
-# FLOAT, FLOAT16, DOUBLE and BFLOAT16 of onnx.proto.
-_FLOATS = frozenset({1, 10, 11, 16})
-
-# Weights with more numbers than this are left out where shapes are derived: only small ones are shapes.
-_SMALL = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +179,7 @@ def floors_of(
         FleetError: The shapes of a network cannot be derived.
         Exception: The declaration's own code failed, or a network cannot be exported.
     """
-    found = []
+    networks = []
     for model in declaration.models:
         if not isinstance(model, (PyTorchNetwork, OnnxFile)):
             continue
@@ -192,9 +187,9 @@ def floors_of(
             path = _as_onnx(model, declaration, Path(folder))
             costs = costs_of(path, model, declaration, batches=batches)
         precision = declaration.precision(model)
-        floors = [each.floor(peaks, precision) for each in costs]
-        found.append(NetworkFloor(model=model.name, precision=precision, costs=costs, floors=floors))
-    return found
+        floors = [cost.floor(peaks, precision) for cost in costs]
+        networks.append(NetworkFloor(model=model.name, precision=precision, costs=costs, floors=floors))
+    return networks
 
 
 def _as_onnx(model: Network, declaration: ModelDefinition, folder: Path) -> Path:
@@ -253,26 +248,24 @@ def network_cost(path: Path, shapes: Mapping[str, Shape], *, batch: int = 1) -> 
     ends = inputs | {each.name for each in graph.output}
 
     def shape(name: str) -> Shape:
-        found = constants[name] if name in constants else _dims(known.get(name))
-        if found is None:
+        dims = constants[name] if name in constants else _dims(known.get(name))
+        if dims is None:
             raise _unknown(name, path)
-        return found
+        return dims
 
-    operations, uncounted = 0.0, dict[str, int]()
+    operations, uncounted = 0.0, Counter[str]()
     for node in graph.node:
-        standard = node.domain in _STANDARD
-        if not standard and (
-            unknown := [each for each in node.output if each and not _type(known.get(each))]
-        ):
-            raise _unknown(unknown[0], path)
-        rules, moving = (_RULES, _ONLY_BYTES) if standard else (_FUSED, _FUSED_BYTES)
+        rules, moving = (_RULES, _ONLY_BYTES) if node.domain in _STANDARD else (_FUSED, _FUSED_BYTES)
+        for name in node.output if rules is _FUSED else ():
+            if name and not _type(known.get(name)):
+                raise _unknown(name, path)
         if node.op_type in rules:
             operations += rules[node.op_type](node, shape)
         elif node.op_type not in moving:
-            uncounted[node.op_type] = uncounted.get(node.op_type, 0) + 1
+            uncounted[node.op_type] += 1
     made = {name for node in graph.node for name in node.output if name}
     weights = [each.name for each in graph.input if each.name not in inputs]
-    weights += [each.name for each in graph.initializer if each.data_type in _FLOATS]
+    weights += [each.name for each in graph.initializer if each.data_type in FLOAT_BYTES]
     return NetworkCost(
         batch=batch,
         operations=operations,
@@ -287,11 +280,11 @@ def network_cost(path: Path, shapes: Mapping[str, Shape], *, batch: int = 1) -> 
 
 def _group_outputs(graph: Any, weights: set[str], ends: set[str]) -> list[str]:
     """Return the outputs of products by weights, except those that end as outputs of the network."""
-    users: dict[str, list[Any]] = {}
+    users = defaultdict[str, list[Any]](list)
     for node in graph.node:
         for name in node.input:
-            users.setdefault(name, []).append(node)
-    constant, products = set(weights), list[str]()
+            users[name].append(node)
+    constant, products = {*weights}, list[str]()
     for node in graph.node:
         if all(name in constant for name in node.input if name):
             constant.update(node.output)
@@ -325,26 +318,12 @@ def _with_shapes(path: Path, shapes: Mapping[str, Shape]) -> Any:
     graph = model.graph
     for value in graph.input:
         if value.name in shapes:
-            value.CopyFrom(
-                onnx.helper.make_tensor_value_info(
-                    value.name, value.type.tensor_type.elem_type, list(shapes[value.name])
-                )
-            )
-    small = onnx.GraphProto()
-    for weight in graph.initializer:
-        if math.prod(weight.dims) > _SMALL:
-            value = onnx.helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims)
-            graph.input.append(value)
-        else:
-            small.initializer.append(weight)
-    del graph.initializer[:]
-    graph.initializer.extend(small.initializer)
-    del graph.value_info[:]  # with the exporter's names for sizes
-    for value in graph.output:
-        value.type.tensor_type.ClearField("shape")
+            kind = value.type.tensor_type.elem_type
+            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, kind, list(shapes[value.name])))
+    open_shapes(graph)
     with quiet():
         folded = optimizer.optimize(
-            model, onnx_shape_inference=True, input_size_limit=_SMALL, output_size_limit=4 * _SMALL
+            model, onnx_shape_inference=True, input_size_limit=SMALL, output_size_limit=4 * SMALL
         )
     inferred = onnx.shape_inference.infer_shapes(folded, data_prop=True)
     if all(node.domain in _STANDARD for node in inferred.graph.node):
@@ -365,9 +344,7 @@ def _dims(value: Any) -> Shape | None:
     if value is None or not value.type.tensor_type.HasField("shape"):
         return None
     dims = value.type.tensor_type.shape.dim
-    return (
-        tuple(each.dim_value for each in dims) if all(each.HasField("dim_value") for each in dims) else None
-    )
+    return tuple(dim.dim_value for dim in dims) if all(dim.HasField("dim_value") for dim in dims) else None
 
 
 def _type(value: Any) -> int:
@@ -375,7 +352,7 @@ def _type(value: Any) -> int:
 
 
 def _is_float(value: Any) -> bool:
-    return _type(value) in _FLOATS
+    return _type(value) in FLOAT_BYTES
 
 
 def _numbers_read(weight: str, graph: Any, shape: Shapes) -> int:
@@ -483,142 +460,23 @@ _FUSED: Mapping[str, Callable[[Any, Shapes], float]] = MappingProxyType(
     }
 )
 _FUSED_BYTES = frozenset(
-    ["BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization"]
+    {"BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization"}
 )
 
 _READS_ROWS = frozenset({"Gather", "GatherElements", "GatherND"})
 
 # Operators that compute less than they move: by element, along an axis, or not at all.
-_ONLY_BYTES = frozenset(
-    [
-        "Abs",
-        "Acos",
-        "Acosh",
-        "Add",
-        "And",
-        "ArgMax",
-        "ArgMin",
-        "Asin",
-        "Asinh",
-        "Atan",
-        "Atanh",
-        "AveragePool",
-        "BatchNormalization",
-        "Cast",
-        "CastLike",
-        "Ceil",
-        "Celu",
-        "Clip",
-        "Compress",
-        "Concat",
-        "Constant",
-        "ConstantOfShape",
-        "Cos",
-        "Cosh",
-        "CumSum",
-        "DepthToSpace",
-        "DequantizeLinear",
-        "Div",
-        "Dropout",
-        "DynamicQuantizeLinear",
-        "Elu",
-        "Equal",
-        "Erf",
-        "Exp",
-        "Expand",
-        "EyeLike",
-        "Flatten",
-        "Floor",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Gelu",
-        "GlobalAveragePool",
-        "GlobalMaxPool",
-        "Greater",
-        "GreaterOrEqual",
-        "GroupNormalization",
-        "HardSigmoid",
-        "HardSwish",
-        "Hardmax",
-        "Identity",
-        "InstanceNormalization",
-        "IsInf",
-        "IsNaN",
-        "LRN",
-        "LayerNormalization",
-        "LeakyRelu",
-        "Less",
-        "LessOrEqual",
-        "Log",
-        "LogSoftmax",
-        "LpNormalization",
-        "LpPool",
-        "Max",
-        "MaxPool",
-        "Mean",
-        "MeanVarianceNormalization",
-        "Min",
-        "Mish",
-        "Mod",
-        "Mul",
-        "Neg",
-        "NonZero",
-        "Not",
-        "OneHot",
-        "Or",
-        "PRelu",
-        "Pad",
-        "Pow",
-        "QuantizeLinear",
-        "RMSNormalization",
-        "Range",
-        "Reciprocal",
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "ReduceSumSquare",
-        "Relu",
-        "Reshape",
-        "Resize",
-        "Round",
-        "ScatterElements",
-        "ScatterND",
-        "Selu",
-        "Shape",
-        "Shrink",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Sinh",
-        "Size",
-        "Slice",
-        "Softmax",
-        "Softplus",
-        "Softsign",
-        "SpaceToDepth",
-        "Split",
-        "Sqrt",
-        "Squeeze",
-        "Sub",
-        "Sum",
-        "Swish",
-        "Tan",
-        "Tanh",
-        "ThresholdedRelu",
-        "Tile",
-        "TopK",
-        "Transpose",
-        "Trilu",
-        "Unsqueeze",
-        "Upsample",
-        "Where",
-        "Xor",
-    ]
-)
+_ONLY_BYTES_TEXT = """
+Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization Cast CastLike Ceil
+Celu Clip Compress Concat Constant ConstantOfShape Cos Cosh CumSum DepthToSpace DequantizeLinear Div Dropout
+DynamicQuantizeLinear Elu Equal Erf Exp Expand EyeLike Flatten Floor Gather GatherElements GatherND Gelu
+GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish Hardmax
+Identity InstanceNormalization IsInf IsNaN LRN LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax
+LpNormalization LpPool Max MaxPool Mean MeanVarianceNormalization Min Mish Mod Mul Neg NonZero Not OneHot Or
+PRelu Pad Pow QuantizeLinear RMSNormalization Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum
+ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize
+Round ScatterElements ScatterND Selu Shape Shrink Sigmoid Sign Sin Sinh Size Slice Softmax Softplus Softsign
+SpaceToDepth Split Sqrt Squeeze Sub Sum Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze
+Upsample Where Xor
+"""
+_ONLY_BYTES = frozenset(_ONLY_BYTES_TEXT.split())

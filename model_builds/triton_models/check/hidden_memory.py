@@ -50,20 +50,8 @@ _NO_LOADERS = re.compile(
     r"\w*(Tokenizer\w*|Processor|FeatureExtractor|Config)\.from_pretrained|.*\.load_state_dict"
 )
 _OWN_FOLDER = frozenset({"model_repository", "__file__", "get_model_dir"})
-_NO_WEIGHTS = (
-    ".py",
-    ".pyc",
-    ".json",
-    ".txt",
-    ".pbtxt",
-    ".md",
-    ".yaml",
-    ".yml",
-    ".model",
-    ".vocab",
-    ".csv",
-    ".gz",
-)
+_NO_WEIGHTS_TEXT = ".py .pyc .json .txt .pbtxt .md .yaml .yml .model .vocab .csv .gz"
+_NO_WEIGHTS = tuple(_NO_WEIGHTS_TEXT.split())
 _LONGEST_NAME = 40
 _ADAPTER = "adapter_config.json"
 _LEAST_WEIGHTS = 1 << 20
@@ -82,40 +70,36 @@ def hidden_memory(layout: Layout, folder: str, config: ModelConfig) -> str | Non
     groups = config.instance_group
     if groups and all(group.kind == group.KIND_CPU for group in groups) and not code.ignores_kind:
         return None
-    own = {path.rpartition("/")[2].removesuffix(".py") for path in layout.files} | _folders(layout)
+    names = {path.rpartition("/")[2] for path in (*layout.files, *layout.directories)}
     explicit = any(group.kind == group.KIND_GPU for group in groups)
-    runs = code.allocating(own, unlisted=explicit)
+    runs = code.allocating({name.removesuffix(".py") for name in names}, unlisted=explicit)
     if runs is None or (not code.loads_elsewhere and _has_weights(layout, folder)):
         return None
     return f"its code runs {runs[:60]} on a GPU, and what that loads is not in its files"
 
 
-def _folders(layout: Layout) -> set[str]:
-    return {path.rpartition("/")[2] for path in layout.directories}
+def _own_files(layout: Layout, folder: str) -> Iterator[str]:
+    """Yield the files of a model, without those of its environment."""
+    return (path for path in layout.files if path.startswith(folder) and "site-packages/" not in path)
 
 
 def _trees(layout: Layout, folder: str) -> Iterator[ast.AST]:
-    """Yield the code of a model, without that of its environment; what cannot be parsed does not run."""
-    own = [
-        path
-        for path in layout.files
-        if path.startswith(folder) and path.endswith(".py") and "site-packages/" not in path
-    ]
-    for text in layout.contents(own, _LARGEST).values():
+    """Yield the code of a model; what cannot be parsed does not run."""
+    code = [path for path in _own_files(layout, folder) if path.endswith(".py")]
+    for text in layout.contents(code, _LARGEST).values():
         with suppress(SyntaxError, ValueError, RecursionError):
             yield ast.parse(text)
 
 
 def _has_weights(layout: Layout, folder: str) -> bool:
     """Return whether a model's files have weights, which its memory can be estimated from."""
-    sizes = {
-        path: size
-        for path, size in layout.files.items()
-        if path.startswith(folder) and not path.endswith(_NO_WEIGHTS) and "site-packages/" not in path
-    }
-    if any(path.endswith(_ADAPTER) for path in layout.files):  # of a model that is elsewhere
-        sizes = {path: size for path, size in sizes.items() if "adapter_model" not in path}
-    return sum(sizes.values()) >= _LEAST_WEIGHTS
+    is_adapter = any(path.endswith(_ADAPTER) for path in layout.files)  # of a model that is elsewhere
+    weights = (
+        path
+        for path in _own_files(layout, folder)
+        if not (path.endswith(_NO_WEIGHTS) or (is_adapter and "adapter_model" in path))
+    )
+    return sum(layout.files[path] for path in weights) >= _LEAST_WEIGHTS
 
 
 class _Code:
@@ -138,11 +122,11 @@ class _Code:
 
     def allocating(self, own: Collection[str], *, unlisted: bool) -> str | None:
         """Return what allocates memory of a GPU: a framework, a program, or a package that is not listed."""
-        on_host_alone = "CPUExecutionProvider" in self._texts and not self._names_cuda
-        packages = set(self._packages()) - ({"onnxruntime"} if on_host_alone else set())
-        for name in sorted(packages):
-            if name in _FRAMEWORKS:
-                return name
+        packages = set(self._packages())
+        if "CPUExecutionProvider" in self._texts and not self._names_cuda:
+            packages.discard("onnxruntime")
+        if packages & _FRAMEWORKS:
+            return min(packages & _FRAMEWORKS)
         if packages & _PROCESSES or any(_STARTS.fullmatch(_name(call)) for call in self._calls()):
             return "a program"
         others = packages - _ON_THE_HOST - set(sys.stdlib_module_names) - set(own)
@@ -194,9 +178,8 @@ class _Code:
 
     def _flows(self) -> Iterator[tuple[ast.AST, list[str]]]:
         """Yield each value with the names that get it: variables, parameters and functions that return it."""
-        functions = [node for node in self._nodes if isinstance(node, ast.FunctionDef)]
         parameters: dict[str, list[str]] = {}
-        for function in functions:
+        for function in (node for node in self._nodes if isinstance(node, ast.FunctionDef)):
             parameters.setdefault(function.name, []).extend(arg.arg for arg in function.args.args)
             for node in ast.walk(function):
                 if isinstance(node, ast.Return) and node.value:
@@ -244,7 +227,7 @@ def _name(call: ast.Call) -> str:
 
 
 def _arguments(call: ast.Call) -> list[ast.AST]:
-    return [*call.args, *(each.value for each in call.keywords)]
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def _targets(node: ast.AST) -> list[str]:
@@ -255,7 +238,7 @@ def _targets(node: ast.AST) -> list[str]:
 def _names_in(*values: ast.AST) -> set[str]:
     """Return the dotted names in values, the functions that they call, and what names the own folder."""
     names = set[str]()
-    for node in (each for value in values for each in ast.walk(value)):
+    for node in (node for value in values for node in ast.walk(value)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             names |= {node.value} & _OWN_FOLDER
         elif isinstance(node, ast.Name | ast.Attribute):
@@ -273,9 +256,7 @@ def _is_load(name: str) -> bool:
 
 def _pretrained(call: ast.Call) -> bool:
     """Return whether a call asks for published weights, as torchvision and timm have them."""
-    asked = [each.value for each in call.keywords if each.arg in {"weights", "pretrained"}]
-    return any(
-        (isinstance(value, ast.Constant) and (value.value is True or isinstance(value.value, str)))
-        or "Weights" in _dotted(value)
-        for value in asked
-    )
+    values = [keyword.value for keyword in call.keywords if keyword.arg in {"weights", "pretrained"}]
+    constants = [value.value for value in values if isinstance(value, ast.Constant)]
+    is_named = any(value is True or isinstance(value, str) for value in constants)
+    return is_named or any("Weights" in _dotted(value) for value in values)

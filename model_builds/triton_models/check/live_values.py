@@ -9,7 +9,7 @@ and has 55, 220 and 441 MiB alive.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
@@ -18,9 +18,12 @@ _VIEWS = frozenset({"Reshape", "Unsqueeze", "Squeeze", "Flatten", "Identity"})
 _IN_PLACE = frozenset({"Relu", "Add", "Mul", "Div", "Erf", "Tanh", "Softmax", "Clip", "Sigmoid"})
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "FusedConv", "NhwcConv"})
 
-# Bytes of FLOAT, FLOAT16, DOUBLE and BFLOAT16 of onnx.proto.
-_WIDTHS = {1: 4, 10: 2, 11: 8, 16: 2}
-_SMALL = 1024
+FLOAT_BYTES = {1: 4, 10: 2, 11: 8, 16: 2}
+"""The bytes of FLOAT, FLOAT16, DOUBLE and BFLOAT16 of onnx.proto."""
+
+SMALL = 1024
+"""Weights with more numbers are left out where shapes are derived: only small ones are shapes."""
+
 _LARGEST_FILE = 1 << 30
 
 
@@ -53,7 +56,7 @@ def live_values(graph: Any, inputs: Collection[str]) -> LiveValues | None:
     values = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
     made = {name for node in graph.node for name in node.output if name}
     types = {name: value.type.tensor_type for name, value in values.items() if name in made}
-    floats = {name: kind for name, kind in types.items() if kind.elem_type in _WIDTHS}
+    floats = {name: kind for name, kind in types.items() if kind.elem_type in FLOAT_BYTES}
     if made - {*values} or made & {*inputs} or not all(map(_is_known, floats.values())):
         return None
     sizes = {name: math.prod(dim.dim_value for dim in kind.shape.dim) for name, kind in floats.items()}
@@ -66,7 +69,7 @@ def live_values(graph: Any, inputs: Collection[str]) -> LiveValues | None:
         alive = [name for name in alive if buffers.ends[name] > place]
     return LiveValues(
         numbers=sum(sizes[name] for name in most),
-        bytes=sum(sizes[name] * _WIDTHS[floats[name].elem_type] for name in most),
+        bytes=sum(sizes[name] * FLOAT_BYTES[floats[name].elem_type] for name in most),
         convolutional=any(node.op_type in _CONVOLUTIONS for node in graph.node),
     )
 
@@ -117,14 +120,14 @@ def recorded_live_values(networks: Any, *, batch: int, width: int) -> LiveValues
         batch: The rows.
         width: The bytes of a number in the finished file.
     """
-    points = networks if isinstance(networks, list) else []
-    points = [each for each in points if isinstance(each, dict) and isinstance(each.get("live"), int)]
+    costs = networks if isinstance(networks, list) else []
+    points = [cost for cost in costs if isinstance(cost, dict) and isinstance(cost.get("live"), int)]
     if not points:
         return None
     first, last = points[0], points[-1]
     rows = max(1, last["batch"] - first["batch"])
-    each_row = (last["live"] - first["live"]) / rows if len(points) > 1 else first["live"]
-    numbers = max(0, round(first["live"] + each_row * (max(1, batch) - first["batch"])))
+    per_row = (last["live"] - first["live"]) / rows if len(points) > 1 else first["live"]
+    numbers = max(0, round(first["live"] + per_row * (max(1, batch) - first["batch"])))
     convolutional = bool(first.get("convolutional"))
     return LiveValues(numbers=numbers, bytes=numbers * width, convolutional=convolutional)
 
@@ -143,23 +146,27 @@ def live_values_of_file(content: IO[bytes], *, batch: int) -> LiveValues | None:
         if len(text) > _LARGEST_FILE:
             return None
         model = onnx.load_model_from_string(text)
-        graph = model.graph
-        weights = {each.name for each in graph.initializer}
-        inputs = [each for each in graph.input if each.name not in weights]
-        for value in inputs:
-            first = value.type.tensor_type.shape.dim[:1]
-            for dim in first if batch else ():
+        weights = {weight.name for weight in model.graph.initializer}
+        inputs = [value for value in model.graph.input if value.name not in weights]
+        for value in inputs if batch else ():
+            for dim in value.type.tensor_type.shape.dim[:1]:
                 dim.dim_value = batch
-        for weight in list(_large(graph)):
-            graph.input.append(onnx.helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims))
-            graph.initializer.remove(weight)
-        del graph.value_info[:]
-        for value in graph.output:
-            value.type.tensor_type.ClearField("shape")
+        open_shapes(model.graph)
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        return live_values(inferred.graph, [each.name for each in inputs])
+        return live_values(inferred.graph, [value.name for value in inputs])
     return None
 
 
-def _large(graph: Any) -> Iterator[Any]:
-    return (each for each in graph.initializer if math.prod(each.dims) > _SMALL)
+def open_shapes(graph: Any) -> None:
+    """Remove the shapes that an exporter wrote, and turn larger weights into inputs without their data."""
+    import onnx
+
+    weights = list(graph.initializer)
+    del graph.initializer[:], graph.value_info[:]
+    for weight in weights:
+        if math.prod(weight.dims) > SMALL:
+            graph.input.append(onnx.helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims))
+        else:
+            graph.initializer.append(weight)
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
