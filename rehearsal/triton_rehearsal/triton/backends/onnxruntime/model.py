@@ -12,6 +12,7 @@ from typing import Any
 
 import onnxruntime  # type: ignore[import-untyped]
 from backend_rules.onnxruntime import network_of, refusals  # type: ignore[import-not-found]
+from backend_rules.refusal import served_dims  # type: ignore[import-not-found]
 from onnx_model import OnnxModel  # type: ignore[import-not-found]
 from stand_in import refuse  # type: ignore[import-not-found]
 
@@ -34,34 +35,23 @@ class TritonPythonModel(OnnxModel):  # type: ignore[misc]  # found only inside t
 
     def validate(self, session: onnxruntime.InferenceSession) -> None:
         """Refuse a configuration that the real backend refuses, in its words."""
-        found = refusals(self.config, network_of(session), model=self.config["name"])
-        if found:
-            refuse(found[0].message)
+        for refusal in refusals(self.config, network_of(session), model=self.config["name"]):
+            refuse(refusal.message)
         self._scalars = {entry.name for entry in session.get_inputs() if not entry.shape}
-        outputs = {entry["name"]: entry for entry in self.config["output"]}
-        self._scalar_dims = {
-            entry.name: _served(outputs[entry.name])
-            for entry in session.get_outputs()
-            if not entry.shape and entry.name in outputs
-        }
+        scalars = {entry.name for entry in session.get_outputs() if not entry.shape}
+        listed = (entry for entry in self.config["output"] if entry["name"] in scalars)
+        self._scalar_dims = {entry["name"]: served_dims(entry) for entry in listed}
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Any]) -> list[Any]:
         """Run a batch; see the module for tensors without dimensions."""
-        given = {
+        values = {
             name: value.reshape(()) if self._is_scalar(name, value) else value for name, value in feed.items()
         }
-        answers = super().run(wanted, given)
+        answers = zip(wanted, super().run(wanted, values), strict=True)
         return [
-            answer.reshape(self._scalar_dims[name])
-            if not answer.ndim and name in self._scalar_dims
-            else answer
-            for name, answer in zip(wanted, answers, strict=True)
+            answer if answer.ndim else answer.reshape(self._scalar_dims.get(name, ()))
+            for name, answer in answers
         ]
 
     def _is_scalar(self, name: str, value: Any) -> bool:
         return name in self._scalars and value.size == 1 and not self.batched
-
-
-def _served(entry: Mapping[str, Any]) -> list[int]:
-    shape = entry["reshape"]["shape"] if "reshape" in entry else entry["dims"]
-    return [int(size) for size in shape]

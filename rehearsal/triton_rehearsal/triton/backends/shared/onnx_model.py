@@ -7,28 +7,17 @@ repository. `backends/<name>/model.py` determines the file of a model that it ru
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
+from backend_rules.onnxruntime import network_of  # type: ignore[import-not-found]
+from backend_rules.refusal import served_dims  # type: ignore[import-not-found]
 from stand_in import BatchedModel, refuse  # type: ignore[import-not-found]
 
 Array = np.ndarray[Any, Any]
-
-# ONNX Runtime's names of Triton's element types.
-TRITON_TYPES = {
-    **{f"tensor({kind})": f"TYPE_{kind.upper()}" for kind in ("bool", "string")},
-    **{
-        f"tensor({sign}int{bits})": f"TYPE_{sign.upper()}INT{bits}"
-        for sign in ("", "u")
-        for bits in (8, 16, 32, 64)
-    },
-    "tensor(float16)": "TYPE_FP16",
-    "tensor(float)": "TYPE_FP32",
-    "tensor(double)": "TYPE_FP64",
-}
 
 # The onnxruntime backend's reading of `optimization { graph { level } }`; every other level means all.
 OPTIMIZATION_LEVELS = {
@@ -49,10 +38,10 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
         """Return the ONNX file in the model's version folder, or its content."""
 
     def load(self, args: Mapping[str, str]) -> None:
-        found = self.find_network()
-        self.take_memory(args, len(found) if isinstance(found, bytes) else self.size)
+        network = self.find_network()
+        self.take_memory(args, len(network) if isinstance(network, bytes) else self.size)
         self.session = onnxruntime.InferenceSession(
-            found if isinstance(found, bytes) else str(found),
+            network if isinstance(network, bytes) else str(network),
             _options(self.config, self.parameters),
             providers=["CPUExecutionProvider"],
         )
@@ -60,44 +49,39 @@ class OnnxModel(BatchedModel):  # type: ignore[misc]  # found only inside the st
 
     def validate(self, session: onnxruntime.InferenceSession) -> None:
         """Refuse a configuration that the real backend refuses."""
-        inputs = {entry.name: entry for entry in session.get_inputs()}
-        overridable = {entry.name: entry for entry in session.get_overridable_initializers()}
-        outputs = {entry.name: entry for entry in session.get_outputs()}
-        mistakes = [
-            *self._differences("input", {**inputs, **overridable}),
-            *self._differences("output", outputs),
-        ]
+        network = network_of(session)
+        mistakes = [text for side in ("input", "output") for text in self._differences(side, network)]
         # The server adds the controls of a sequence to its requests.
         controls = self.config.get("sequence_batching", {}).get("control_input", [])
-        missing = sorted(set(inputs) - {entry["name"] for entry in (*self.config["input"], *controls)})
+        listed = {entry["name"] for entry in (*self.config["input"], *controls)}
+        missing = sorted({tensor.name for tensor in network.inputs} - listed)
         if missing:
             mistakes.append(f"the model needs inputs that the configuration does not name: {missing}")
         if mistakes:
             refuse("; ".join(mistakes))
 
-    def _differences(self, kind: str, actual: Mapping[str, Any]) -> list[str]:
-        """Return differences between the configuration's inputs or outputs and the file's."""
-        found = []
-        for entry in self.config[kind]:
-            name, given = entry["name"], entry["data_type"]
-            if name not in actual:
-                allowed = ", ".join(sorted(actual))
-                found.append(f"unexpected inference {kind} '{name}', allowed {kind}s are: {allowed}")
+    def _differences(self, side: str, network: Any) -> Iterator[str]:
+        """Yield differences between the configuration's inputs or outputs and the file's."""
+        tensors = network.tensors(side)
+        for entry in self.config[side]:
+            name, data_type = entry["name"], entry["data_type"]
+            if name not in tensors:
+                allowed = ", ".join(sorted(tensors))
+                yield f"unexpected inference {side} '{name}', allowed {side}s are: {allowed}"
                 continue
-            expected = TRITON_TYPES.get(actual[name].type, actual[name].type)
-            if given != expected:
-                found.append(
-                    f"unexpected datatype {given} for inference {kind} '{name}', expecting {expected}"
+            own = tensors[name]
+            if data_type != own.data_type:
+                expecting = f"expecting {own.data_type}"
+                yield f"unexpected datatype {data_type} for inference {side} '{name}', {expecting}"
+            shape = [*([-1] if self.batched else []), *served_dims(entry)]
+            if len(shape) != len(own.dims) or any(
+                -1 not in sizes and len(sizes) > 1 for sizes in map(set, zip(shape, own.dims, strict=True))
+            ):
+                batch = " (the first is the batch)" if self.batched else ""
+                yield (
+                    f"model '{self.name}', tensor '{name}': the model expects the shape {[*own.dims]} but "
+                    f"the model configuration specifies {shape}{batch}"
                 )
-            dims = entry.get("reshape", {}).get("shape", entry["dims"])
-            shape = [*([-1] if self.batched else []), *map(int, dims)]
-            if not _fits(shape, actual[name].shape):
-                real = [size if isinstance(size, int) else -1 for size in actual[name].shape]
-                found.append(
-                    f"model '{self.name}', tensor '{name}': the model expects the shape {real} but the model "
-                    f"configuration specifies {shape}" + (" (the first is the batch)" if self.batched else "")
-                )
-        return found
 
     def run(self, wanted: Sequence[str], feed: Mapping[str, Array]) -> Sequence[Array]:
         assert self.session is not None  # noqa: S101  the stub initializes first
@@ -126,11 +110,3 @@ def _options(config: Mapping[str, Any], parameters: Mapping[str, str]) -> onnxru
         int(level), onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     )
     return options
-
-
-def _fits(declared: Sequence[int], actual: Sequence[int | str | None]) -> bool:
-    """Return True if a tensor can have both shapes. A name or None means any size."""
-    return len(declared) == len(actual) and all(
-        size == -1 or not isinstance(real, int) or real == size
-        for size, real in zip(declared, actual, strict=True)
-    )
