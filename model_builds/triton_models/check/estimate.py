@@ -29,6 +29,7 @@ from triton_models.facts.tensorrt import ENGINE_AT_LOAD_S
 PROFILE = Check(id="plan-models", source=FROM_ARGUMENTS)
 
 _MB = 10**6
+_SUMMED = ("memory", "host", "shared", "load_s")
 _ROWS = 32
 _HALF, _SINGLE = 2, 4  # bytes of a number
 
@@ -147,25 +148,25 @@ def of_folder(path: Path) -> Sequence[Profile]:
     if not path.is_dir():
         fix = "name a folder of models, or models of a size, such as 300x200MB"
         raise PROFILE.error(what="there is no such folder", where=str(path), fix=fix)
-    found = [
-        replace(of_layout(read_layout(each)), name=model_of_key(each.relative_to(path).as_posix()))
-        for each in _models_in(path)
+    profiles = [
+        replace(of_layout(read_layout(model)), name=model_of_key(model.relative_to(path).as_posix()))
+        for model in _models_in(path)
     ]
-    if not found:
+    if not profiles:
         raise PROFILE.error(
             what="there are no models",
             where=str(path),
             fix=f"name a folder whose folders have a {CONFIG_FILE}, or that has {ARCHIVE_SUFFIX} files",
         )
-    return found
+    return profiles
 
 
 def _models_in(folder: Path) -> Iterator[Path]:
-    for each in sorted(folder.iterdir()):
-        if each.name.endswith(ARCHIVE_SUFFIX) or (each.is_dir() and any(each.rglob(CONFIG_FILE))):
-            yield each
-        elif each.is_dir() and not each.is_symlink():
-            yield from _models_in(each)
+    for path in sorted(folder.iterdir()):
+        if path.name.endswith(ARCHIVE_SUFFIX) or (path.is_dir() and any(path.rglob(CONFIG_FILE))):
+            yield path
+        elif path.is_dir() and not path.is_symlink():
+            yield from _models_in(path)
 
 
 def of_layout(layout: Layout) -> Profile:
@@ -174,17 +175,14 @@ def of_layout(layout: Layout) -> Profile:
     Raises:
         FleetError: Nothing is on record about a backend, or a declared memory is not a number.
     """
-    parts = [_of_config(layout, each) for each in layout.texts if Path(each).name == CONFIG_FILE]
+    parts = [_of_config(layout, path) for path in layout.texts if Path(path).name == CONFIG_FILE]
     together = estimated(layout.model, size=float(sum(layout.files.values())), backend=_NO_GPU)
     if not parts:
         return together
     return replace(
         together,
-        backends=frozenset().union(*(each.backends for each in parts)),
-        memory=Range.total([each.memory for each in parts]),
-        host=Range.total([each.host for each in parts]),
-        shared=Range.total([each.shared for each in parts]),
-        load_s=Range.total([each.load_s for each in parts]),
+        backends=frozenset().union(*(part.backends for part in parts)),
+        **{name: Range.total([getattr(part, name) for part in parts]) for name in _SUMMED},
     )
 
 
@@ -193,41 +191,37 @@ def _of_config(layout: Layout, place: str) -> Profile:
     where = layout.place(place)
     config = parse_config(text_of(layout.texts[place]), where=where)
     folder = place.removesuffix(CONFIG_FILE)
-    size = float(sum(size for each, size in layout.files.items() if each.startswith(folder)))
-    backend = config.backend or config.platform.partition("_")[0]
-    groups = config.instance_group
-    instances = sum(max(1, each.count) for each in groups) if groups else 1
-    on_gpu = sum(max(1, each.count) for each in groups if each.kind != each.KIND_CPU) if groups else 1
+    size = float(sum(size for path, size in layout.files.items() if path.startswith(folder)))
+    backend, rows = config.backend or config.platform.partition("_")[0], max(1, config.max_batch_size)
+    counts = [(max(1, group.count), group.kind != group.KIND_CPU) for group in config.instance_group]
+    counts = counts or [(1, True)]
+    instances, on_gpu = sum(count for count, _ in counts), sum(count for count, has_gpu in counts if has_gpu)
     declared = _declared_mib(config, where)
-    known = backend
-    if backend in _WITHOUT_GPU or (declared is not None and backend not in ON_RECORD):
-        known = _NO_GPU
-    found = estimated(layout.model, size=size, backend=known, rows=max(1, config.max_batch_size))
+    has_none = backend in _WITHOUT_GPU or (declared is not None and backend not in ON_RECORD)
+    known = _NO_GPU if has_none else backend
+    profile = estimated(layout.model, size=size, backend=known, rows=rows)
     hidden = hidden_memory(layout, folder, config) if backend == "python" and declared is None else None
     if declared is not None:
         memory = Range.measured(declared * MIB * on_gpu, f"{GPU_MEMORY} of its configuration")
     elif hidden is not None:
-        memory = replace(_times(found.memory, max(1, on_gpu)), source=f"{UNKNOWN}{hidden}")
+        memory = replace(_times(profile.memory, max(1, on_gpu)), source=f"{UNKNOWN}{hidden}")
     elif known == _NO_GPU or not on_gpu:
         memory = Range.measured(0.0, "none of a GPU")
-    elif known == "onnxruntime":
-        memory = _times(_of_onnx(layout, folder, size, max(1, config.max_batch_size)), on_gpu)
     else:
-        memory = _times(found.memory, on_gpu)
-    host, on_cpu = found.host, backend == "openvino" or not on_gpu
-    load_s = found.load_s
+        one = _of_onnx(layout, folder, size, rows) if known == "onnxruntime" else profile.memory
+        memory = _times(one, on_gpu)
+    host, load_s, shared = profile.host, profile.load_s, profile.shared
     accelerators = config.optimization.execution_accelerators.gpu_execution_accelerator
-    if on_gpu and backend == "onnxruntime" and any(each.name == "tensorrt" for each in accelerators):
+    if on_gpu and backend == "onnxruntime" and any(entry.name == "tensorrt" for entry in accelerators):
         engine = Range.of(lambda end: ENGINE_AT_LOAD_S[end], "facts.tensorrt: ENGINE_AT_LOAD_S")
         load_s = Range.total([load_s, engine])
-    if on_cpu:
-        host = Range.of(lambda end: found.host.values[end] + size * _ON_CPU[end], found.host.source)
-    shared = found.shared
+    if backend == "openvino" or not on_gpu:
+        host = Range.of(lambda end: profile.host.values[end] + size * _ON_CPU[end], profile.host.source)
     if backend == "python":
         region = regions(config)
         shared = Range.measured(float(region.count * region.each), "its largest batches")
     return replace(
-        found,
+        profile,
         backends=frozenset({known if on_gpu else _NO_GPU}),
         memory=memory,
         host=_times(host, instances),
@@ -261,7 +255,7 @@ def _live_values(layout: Layout, folder: str, rows: int) -> LiveValues | None:
         recorded = recorded_live_values(networks.get(name), batch=rows, width=width)
         if recorded is not None:
             return recorded
-    files = sorted(each for each in layout.files if each.startswith(folder) and each.endswith(".onnx"))
+    files = sorted(path for path in layout.files if path.startswith(folder) and path.endswith(".onnx"))
     if not files:
         return None
     with suppress(OSError, FleetError), layout.opened(files[-1]) as content:

@@ -112,11 +112,12 @@ def unknown_memory(profile: Profile) -> Problem:
 
 def taken(profiles: Sequence[Profile], room: Room, end: int = LIKELY) -> Share:
     """Return the share that models take together."""
-    shares = {
-        limit: sum(_needs(each, limit, end) for each in profiles) / getattr(room, limit) for limit in LIMITS
-    }
-    limit = max(shares, key=lambda each: shares[each])
-    return Share(fraction=shares[limit], limit=limit)
+    shares = [
+        (sum(_needs(profile, limit, end) for profile in profiles) / getattr(room, limit), limit)
+        for limit in LIMITS
+    ]
+    fraction, limit = max(shares, key=lambda share: share[0])
+    return Share(fraction=fraction, limit=limit)
 
 
 def _needs(profile: Profile, limit: str, end: int = LIKELY) -> float:
@@ -127,24 +128,23 @@ def no_room_for_hot(
     hot: Sequence[str], profiles: Sequence[Profile], room: Room, about: InstanceType
 ) -> Iterator[Problem]:
     """Yield problems of hot models: unknown names, and models that do not fit together."""
-    names = {each.name: each for each in profiles}
+    names = [profile.name for profile in profiles]
     for name in sorted({*hot} - {*names}):
         fix = did_you_mean(name, names, otherwise=f"name some of {', '.join(names)}")
         yield NO_ROOM.problem(what=f"{name!r} is not one of these models", where="--hot", fix=fix)
-    pinned = [each for name, each in names.items() if name in hot]
-    others = [each for name, each in names.items() if name not in hot]
-    largest = sorted(others, key=lambda each: share_of(each, room).fraction)[-1:]
+    pinned = [profile for profile in profiles if profile.name in hot]
+    others = [profile for profile in profiles if profile.name not in hot]
+    largest = sorted(others, key=lambda profile: share_of(profile, room).fraction)[-1:]
     share = taken([*pinned, *largest], room)
     if pinned and share.fraction > 1:
-        each_of = ", ".join(f"{each.name} {_needs(each, share.limit) / MIB:,.0f}" for each in pinned)
-        needs = sum(_needs(each, share.limit) for each in pinned) / MIB
-        what = f"the hot models need about {needs:,.0f} MiB of {LIMITS[share.limit]} ({each_of})"
-        next_to = [
-            f"{each.name}, the largest other model, {_needs(each, share.limit) / MIB:,.0f}"
-            for each in largest
-        ]
+        mib = [(profile.name, _needs(profile, share.limit) / MIB) for profile in [*pinned, *largest]]
+        needs = sum(need for _, need in mib[: len(pinned)])
+        models = ", ".join(f"{name} {need:,.0f}" for name, need in mib[: len(pinned)])
+        what = f"the hot models need about {needs:,.0f} MiB of {LIMITS[share.limit]} ({models})"
+        for name, need in mib[len(pinned) :]:
+            what += f", and {name}, the largest other model, {need:,.0f}"
         yield NO_ROOM.problem(
-            what=", and ".join([what, *next_to]),
+            what=what,
             where="--hot",
             why=f"an {about.name} has {getattr(room, share.limit) / MIB:,.0f} MiB for models",
             fix="name fewer hot models, or choose a larger instance type",
@@ -164,51 +164,48 @@ class Fits:
     profiles: Sequence[Profile]
 
     @property
-    def _some_unknown(self) -> bool:
-        return any(each.memory.is_unknown for each in self.profiles)
+    def _together(self) -> Share | None:
+        is_unknown = any(profile.memory.is_unknown for profile in self.profiles)
+        return None if is_unknown else taken(self.profiles, self.room)
 
     def as_dict(self) -> dict[str, Any]:
         """Return how many copies of each model fit, and the share of all, as JSON-ready data."""
-        together = None if self._some_unknown else taken(self.profiles, self.room)
-        return {
-            "instance_type": self.type.name,
-            "models": {
-                each.name: {
-                    "copies": None
-                    if each.memory.is_unknown
-                    else [_copies(each, self.room, end) for end in (MOST, LIKELY, LEAST)],
-                    "limit": None if each.memory.is_unknown else share_of(each, self.room).limit,
-                    "memory": None if each.memory.is_unknown else list(each.memory.values),
-                    "source": each.memory.source,
-                }
-                for each in self.profiles
-            },
-            "together": together and {"share": together.fraction, "limit": together.limit},
-        }
+        models: dict[str, Any] = {}
+        for profile in self.profiles:
+            known = not profile.memory.is_unknown
+            models[profile.name] = {
+                "copies": self._copies(profile) if known else None,
+                "limit": share_of(profile, self.room).limit if known else None,
+                "memory": list(profile.memory.values) if known else None,
+                "source": profile.memory.source,
+            }
+        share = self._together
+        together = share and {"share": share.fraction, "limit": share.limit}
+        return {"instance_type": self.type.name, "models": models, "together": together}
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each model, and one for all of them."""
-        for each in self.profiles:
-            if each.memory.is_unknown:
-                yield f"{each.name}: how many an {self.type.name} holds is {each.memory.source}"
+        for profile in self.profiles:
+            memory = profile.memory
+            if memory.is_unknown:
+                yield f"{profile.name}: how many an {self.type.name} holds is {memory.source}"
                 continue
-            share = share_of(each, self.room)
-            fewest, likely, most = (_copies(each, self.room, end) for end in (MOST, LIKELY, LEAST))
+            fewest, likely, most = self._copies(profile)
             count = f"{likely:,}" if fewest == most else f"{likely:,} ({fewest:,} to {most:,})"
             yield (
-                f"{each.name}: an {self.type.name} holds {count} such models; the limit is "
-                f"{LIMITS[share.limit]} ({each.memory.values[LIKELY] / MIB:,.0f} MiB of a GPU each, "
-                f"{each.memory.source})"
+                f"{profile.name}: an {self.type.name} holds {count} such models; the limit is "
+                f"{LIMITS[share_of(profile, self.room).limit]} ({memory.values[LIKELY] / MIB:,.0f} MiB of a "
+                f"GPU each, {memory.source})"
             )
-        if len(self.profiles) > 1 and not self._some_unknown:
-            together = taken(self.profiles, self.room)
+        together = self._together
+        if len(self.profiles) > 1 and together:
             fit = "fit" if together.fraction <= 1 else "do not fit"
             yield (
                 f"All {len(self.profiles):,} {fit} at a time: they take {together.fraction:.0%} of "
                 f"{LIMITS[together.limit]}"
             )
 
-
-def _copies(profile: Profile, room: Room, end: int) -> int:
-    fraction = share_of(profile, room, end).fraction
-    return int(1 / fraction) if fraction else 0
+    def _copies(self, profile: Profile) -> list[int]:
+        """Return how many copies of a model fit: at least, likely and at most."""
+        shares = [share_of(profile, self.room, end).fraction for end in (MOST, LIKELY, LEAST)]
+        return [int(1 / share) if share else 0 for share in shares]

@@ -15,7 +15,6 @@ import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from triton_models.artifact.networks import (
     AOTI_FILE,
@@ -91,7 +90,7 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
 
 
 def _check_onnx(report: Findings, model: Model, config: ModelConfig, path: str) -> None:
-    source = model.layout.sources.get(path) or _packed(model, path)
+    source = _file(model, path)
     try:
         if isinstance(source, Path):
             head = read_onnx_file(source)
@@ -119,11 +118,8 @@ def _check_refused(report: Findings, model: Model, config: ModelConfig, said: st
     """Report what ONNX Runtime refuses, unless the server's may know more operators than the one here."""
     release, foreign = model.target.release, _FOREIGN.match(said)
     # The execution provider of TensorRT adds operators as well, under the domain of its plugins.
-    adds = (
-        config.model_operations.op_library_filename,
-        config.optimization.execution_accelerators.ListFields(),
-    )
-    if foreign and any(adds):
+    accelerators = config.optimization.execution_accelerators.ListFields()
+    if foreign and (config.model_operations.op_library_filename or accelerators):
         return
     if _VERSIONED.search(said) and release and is_older_than(release.onnxruntime):
         return
@@ -139,16 +135,16 @@ def _check_versions(report: Findings, head: OnnxHead) -> bool:
     release, is_new = report.subject.target.release, False
     if release is None:
         return False
-    for what, given, most, lower in (
+    for what, version, most, do in (
         ("IR version", head.ir_version, release.onnx_ir_version, "set its ir_version to"),
         ("opset", head.opset, release.onnx_opset, "export it again with opset_version"),
     ):
-        if given > most:
+        if version > most:
             is_new = True
             newest = f"the newest for ONNX Runtime {release.onnxruntime} of release {release.name}"
-            fix = f"{lower} {most}, {newest}; or serve it with a newer release"
+            fix = f"{do} {most}, {newest}; or serve it with a newer release"
             why = "ONNX Runtime refuses the file, and the model does not load"
-            report(ONNX_VERSION, f"an ONNX file with {what} {given}", fix=fix, why=why)
+            report(ONNX_VERSION, f"an ONNX file with {what} {version}", fix=fix, why=why)
     return is_new
 
 
@@ -192,17 +188,16 @@ def _check_network(report: Findings, model: Model, config: ModelConfig, path: st
         recorded=(model.record.get(ONNX_OUTPUTS) or {}).get(model.folder),
     )
     name = config.name or model.folder
-    found = onnxruntime.refusals(document, network, model=name, completes=model.completes)
     # Reported by "tensors-missing", "tensor-name", "tensor-type", "tensor-dims" and "control-values".
-    reported = {f"{side} {each.name!r}" for side, each in _incomplete(config, completes=model.completes)}
+    reported = {f"{side} {tensor.name!r}" for side, tensor in _incomplete(config, completes=model.completes)}
     if not (config.input or model.target.auto_complete or model.target.endpoint is None):
         reported.add("input")
-    found = [refusal for refusal in found if refusal.at not in reported]
-    for refusal in found:
-        why = f"the backend says: {refusal.message}"
-        report(ONNX_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
-    for refusal in () if found else onnxruntime.request_refusals(document, network):
-        why = f"every request fails: {refusal.message}"
+    refusals = onnxruntime.refusals(document, network, model=name, completes=model.completes)
+    refusals, prefix = [refusal for refusal in refusals if refusal.at not in reported], "the backend says"
+    if not refusals:
+        refusals, prefix = [*onnxruntime.request_refusals(document, network)], "every request fails"
+    for refusal in refusals:
+        why = f"{prefix}: {refusal.message}"
         report(ONNX_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
 
 
@@ -222,16 +217,15 @@ def _content(model: Model, path: str, head: OnnxHead) -> Path | bytes | None:
     files = [path, *(posixpath.normpath(posixpath.join(folder, name)) for name in head.side_files)]
     if sum(model.layout.files.get(name, 0) for name in files) > MOST_BYTES:
         return None
-    source = model.layout.sources.get(path)
-    if source is not None:
-        return source
-    content = _packed(model, path)
-    return content.getvalue() if content else None
+    source = _file(model, path)
+    return source.getvalue() if isinstance(source, io.BytesIO) else source
 
 
 def _check_script(report: Findings, model: Model, config: ModelConfig, path: str) -> None:
-    file = model.layout.sources.get(path) or _packed(model, path)
-    content = unscripted(file) if file else ""
+    file = _file(model, path)
+    if file is None:
+        return
+    content = unscripted(file)
     if content:
         why = "PyTorch finds no constants.pkl or code in it, and the model does not load"
         fix = "save torch.jit.script(network) or torch.jit.trace(network, example) with torch.jit.save(); "
@@ -242,12 +236,12 @@ def _check_script(report: Findings, model: Model, config: ModelConfig, path: str
         return
     script = Script(arguments=dict(forward.arguments), returns=forward.returns)
     document = {**as_json(config), "name": config.name or model.folder}
-    refusals = load_refusals(document, script)
-    sides = [(refusals, _COMPARED), ([] if refusals else request_failures(document, script), _FAILS)]
-    for refused, why in sides:
-        for refusal in refused:
-            if refusal.at != "output" or config.output:  # otherwise pytorch-output says it
-                report(TORCHSCRIPT_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
+    refusals, why = load_refusals(document, script), _COMPARED
+    if not refusals:
+        refusals, why = request_failures(document, script), _FAILS
+    for refusal in refusals:
+        if refusal.at != "output" or config.output:  # otherwise pytorch-output says it
+            report(TORCHSCRIPT_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
 
 
 def _check_compiled(report: Findings, model: Model, config: ModelConfig) -> None:
@@ -281,14 +275,16 @@ def _check_compiled(report: Findings, model: Model, config: ModelConfig) -> None
 
 def _compiled_heads(model: Model) -> Iterator[tuple[str, CompiledHead]]:
     for path in model.paths(model.backend.filename or AOTI_FILE):
-        file = model.layout.sources.get(path) or _packed(model, path)
+        file = _file(model, path)
         head = read_compiled(file) if file else None
         if head is not None:
             yield path, head
 
 
-def _packed(model: Model, path: str) -> io.BytesIO | None:
-    """Return the content of a file in an archive; None if it is too large."""
+def _file(model: Model, path: str) -> Path | io.BytesIO | None:
+    """Return a file, or its content if it is in an archive; None if that is too large."""
+    if path in model.layout.sources:
+        return model.layout.sources[path]
     if model.layout.files[path] > _OF_ARCHIVES:
         return None
     with model.layout.opened(path) as content:
