@@ -58,7 +58,7 @@ class Signature:
 # ValueInfoProto, TypeProto and its Tensor, TensorShapeProto and its Dimension.
 _IR_VERSION, _GRAPH, _OPSET = 1, 7, 8
 _DOMAIN, _VERSION = 1, 2
-_INITIALIZER, _INPUT, _OUTPUT, _SPARSE_INITIALIZER = 5, 11, 12, 15
+_INITIALIZER, _INPUT, _OUTPUT, _SPARSE_INITIALIZER = _GRAPH_PARTS = 5, 11, 12, 15
 _TENSOR_DIMS, _TENSOR_ELEMENT, _TENSOR_NAME, _EXTERNAL_DATA, _LOCATION = 1, 2, 8, 13, 14
 _KEY, _VALUE = 1, 2
 _SPARSE_VALUES = 1
@@ -109,7 +109,6 @@ class OnnxHead:
         opset: The version of ONNX's own operators; 0 if it uses none.
         signature: Its inputs and outputs, without weights that old files list as inputs.
         initializers: Its inputs with a value in the file, which a request may override.
-        side_data: The weights in other files, relative to its folder.
     """
 
     ir_version: int
@@ -146,12 +145,11 @@ def read_onnx_head(content: Content) -> OnnxHead | None:
 
 def onnx_signature(path: Path) -> Signature:
     """Return the inputs and outputs of an ONNX file."""
+    head, why = None, "it is not an ONNX file, or has no outputs"
     try:
         head = read_onnx_file(path)
     except OSError as error:
-        head, why = None, str(error)
-    else:
-        why = "it is not an ONNX file, or has no outputs"
+        why = str(error)
     if head is None:
         fix = "export it again, with torch.onnx.export or another exporter"
         raise NETWORK_FILE.error(what=f"cannot read {path.name} as ONNX: {why}", where=str(path), fix=fix)
@@ -173,31 +171,27 @@ def side_files(path: Path) -> tuple[str, ...]:
 
 
 def _onnx_head(model: Message) -> OnnxHead | None:
-    opsets = [each.number(_VERSION) for each in model.parts(_OPSET) if each.text(_DOMAIN) in _DOMAINS]
-    inputs: list[NetworkTensor] = []
-    outputs: list[NetworkTensor] = []
-    weights: set[str] = set()
-    side_data: list[SideData] = []
+    opsets = [opset.number(_VERSION) for opset in model.parts(_OPSET) if opset.text(_DOMAIN) in _DOMAINS]
+    parts: dict[int, list[Message]] = {}
     for graph in model.parts(_GRAPH):
         for number, _, part, _ in graph.fields():
-            if part is None:
-                continue
-            if number in (_INPUT, _OUTPUT):
-                (inputs if number == _INPUT else outputs).append(_onnx_tensor(part))
-            elif number in (_INITIALIZER, _SPARSE_INITIALIZER):
-                for weight in [part] if number == _INITIALIZER else part.parts(_SPARSE_VALUES):
-                    weights.add(weight.text(_TENSOR_NAME).decode())
-                    side_data.extend(_side_data(weight))
+            if part is not None and number in _GRAPH_PARTS:
+                parts.setdefault(number, []).append(part)
+    weights = parts.get(_INITIALIZER, [])
+    for sparse in parts.get(_SPARSE_INITIALIZER, ()):
+        weights += sparse.parts(_SPARSE_VALUES)
+    names = {weight.text(_TENSOR_NAME).decode() for weight in weights}
+    inputs, outputs = ([_onnx_tensor(part) for part in parts.get(side, ())] for side in (_INPUT, _OUTPUT))
     ir_version = model.number(_IR_VERSION)
     if not (ir_version and outputs):
         return None
-    overridable = [tensor for tensor in inputs if tensor.name in weights and ir_version >= _OVERRIDABLE_SINCE]
+    overridable = [tensor for tensor in inputs if tensor.name in names and ir_version >= _OVERRIDABLE_SINCE]
     return OnnxHead(
         ir_version=ir_version,
         opset=opsets[-1] if opsets else 0,
-        signature=Signature(inputs=[each for each in inputs if each.name not in weights], outputs=outputs),
+        signature=Signature(inputs=[value for value in inputs if value.name not in names], outputs=outputs),
         initializers=tuple(overridable),
-        side_data=tuple(side_data),
+        side_data=tuple(entry for weight in weights for entry in _side_data(weight)),
     )
 
 
@@ -220,12 +214,10 @@ def _onnx_tensor(value: Message) -> NetworkTensor:
     name, data_type = value.text(_VALUE_NAME).decode(), "unknown"
     for kind in value.parts(_VALUE_TYPE):
         for tensor in kind.parts(_TENSOR_TYPE):
-            shapes = [
-                [_onnx_size(size) for size in shape.parts(_DIMENSION)] for shape in tensor.parts(_SHAPE)
-            ]
+            shapes = [[*map(_onnx_size, shape.parts(_DIMENSION))] for shape in tensor.parts(_SHAPE)]
             data_type = _ELEMENTS.get(tensor.number(_ELEMENT), data_type)
             return NetworkTensor(name=name, data_type=data_type, dims=shapes[-1] if shapes else None)
-        data_type = next((_KINDS[each.number] for each in kind.fields() if each.number in _KINDS), data_type)
+        data_type = next((_KINDS[part.number] for part in kind.fields() if part.number in _KINDS), data_type)
     return NetworkTensor(name=name, data_type=data_type, dims=None)
 
 
@@ -268,10 +260,8 @@ def read_forward(file: Path | IO[bytes]) -> Forward | None:
     for method in network.body:
         if isinstance(method, ast.FunctionDef) and method.name == "forward":
             arguments = (*method.args.args[1:], *method.args.kwonlyargs)
-            return Forward(
-                arguments=tuple((each.arg, _type(each.annotation)) for each in arguments),
-                returns=_type(method.returns),
-            )
+            types = tuple((argument.arg, _type(argument.annotation)) for argument in arguments)
+            return Forward(arguments=types, returns=_type(method.returns))
     return None
 
 
@@ -330,10 +320,10 @@ def read_compiled(file: Path | IO[bytes]) -> CompiledHead | None:
     try:
         with zipfile.ZipFile(file) as archive:
             entry = next(name for name in archive.namelist() if name.endswith(_METADATA))
-            said = parsed(archive.read(entry))
-        number = str(said.get("AOTI_COMPUTE_CAPABILITY") or "")
+            metadata = parsed(archive.read(entry))
+        number = str(metadata.get("AOTI_COMPUTE_CAPABILITY") or "")
         capability = f"{number[:-1]}.{number[-1]}" if number.isdigit() else ""
-        return CompiledHead(device=str(said["AOTI_DEVICE_KEY"]), compute_capability=capability)
+        return CompiledHead(device=str(metadata["AOTI_DEVICE_KEY"]), compute_capability=capability)
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, AttributeError, StopIteration):
         return None
 
@@ -361,9 +351,8 @@ class PlanHeader:
 
     def loads_in(self, tensorrt: str) -> bool:
         """Return True if that version of TensorRT loads the plan, comparing the numbers that both state."""
-        return all(
-            own == other for own, other in zip(self.tensorrt.split("."), tensorrt.split("."), strict=False)
-        )
+        numbers = zip(self.tensorrt.split("."), tensorrt.split("."), strict=False)
+        return all(own == other for own, other in numbers)
 
 
 def plan_beginning(tensorrt: str) -> bytes:

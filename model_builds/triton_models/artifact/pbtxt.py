@@ -44,8 +44,7 @@ CALLS = "fleet.calls."
 # digit of Unicode, and C++ those of ASCII alone: tried on 2026-11-28 with 27 characters.
 #
 # A comment or a string; neither can start inside the other.
-_COMMENT_OR_STRING = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""")
-_FOREIGN = re.compile(rf"{_COMMENT_OR_STRING.pattern}|(?P<foreign>[^\t-\r -~])")
+_TOKEN = re.compile(r"""#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|(?P<foreign>[^\t-\r -~])""")
 _ESCAPE = re.compile(r"\\(.)")
 _KNOWN_ESCAPES = frozenset("abfnrtv\\?'\"01234567xXuU")
 _SPACED_MINUS = re.compile(r"-([ \t]+)(?=[0-9.])")
@@ -57,8 +56,8 @@ ModelConfig: TypeAlias = Any
 @functools.cache
 def schema() -> ModuleType:
     """Return NVIDIA's generated module `model_config_pb2`."""
-    found = importlib.util.find_spec("tritonclient")
-    for folder in (found and found.submodule_search_locations) or ():
+    package = importlib.util.find_spec("tritonclient")
+    for folder in (package and package.submodule_search_locations) or ():
         path = Path(folder) / "grpc" / "model_config_pb2.py"
         spec = importlib.util.spec_from_file_location("triton_models._model_config_pb2", path)
         if path.is_file() and spec is not None and spec.loader is not None:
@@ -153,13 +152,13 @@ def _schedule_sequences(written: Any, declared: SequenceBatching) -> None:
     chosen.max_queue_delay_microseconds = declared.max_delay_us
     if declared.max_sequences is not None:
         chosen.max_candidate_sequences = declared.max_sequences
-    for each in declared.controls:
-        kind = "CORRID" if each.says == "id" else each.says.upper()
-        control = written.control_input.add(name=each.name).control.add(kind=f"CONTROL_SEQUENCE_{kind}")
-        if each.says == "id":
-            control.data_type = schema().DataType.Value(f"TYPE_{each.data_type}")
+    for tensor in declared.controls:
+        kind = "CORRID" if tensor.says == "id" else tensor.says.upper()
+        control = written.control_input.add(name=tensor.name).control.add(kind=f"CONTROL_SEQUENCE_{kind}")
+        if tensor.says == "id":
+            control.data_type = schema().DataType.Value(f"TYPE_{tensor.data_type}")
         else:
-            getattr(control, f"{each.data_type.lower()}_false_true").extend([0, 1])
+            getattr(control, f"{tensor.data_type.lower()}_false_true").extend([0, 1])
 
 
 def ensemble(
@@ -174,10 +173,10 @@ def ensemble(
     message = _message(name=name, max_batch_size=max_batch_size, inputs=inputs, outputs=outputs)
     # SageMaker's front end finds the ensemble in a tarball by this field, not by `backend`.
     message.platform = "ensemble"
-    for each in steps:
-        added = message.ensemble_scheduling.step.add(model_name=each.model_name, model_version=-1)
-        added.input_map.update(each.inputs)
-        added.output_map.update(each.outputs)
+    for part in steps:
+        added = message.ensemble_scheduling.step.add(model_name=part.model_name, model_version=-1)
+        added.input_map.update(part.inputs)
+        added.output_map.update(part.outputs)
     return message
 
 
@@ -203,9 +202,7 @@ def text_of(content: bytes) -> str:
 
 def read_text(text: str, *, where: str) -> ModelConfig:
     """Parse the text of a config.pbtxt as Triton does."""
-    if "\\" in text:
-        _refuse_unknown_escape(text, where=where)
-    _refuse_foreign_character(text, where=where)
+    _refuse_tokens(text, where=where)
     try:
         return parse_config(text, where=where)
     except FleetError:
@@ -215,34 +212,29 @@ def read_text(text: str, *, where: str) -> ModelConfig:
         return parse_config(corrected, where=where)
 
 
-def _refuse_foreign_character(text: str, *, where: str) -> None:
-    for token in _FOREIGN.finditer(text):
-        character = token["foreign"]
-        if character:
-            called = unicodedata.name(character, "a control character")
-            what = f"{called} (U+{ord(character):04X}) outside a string and a comment"
-            fix = "replace it with a space, or remove it; text from web pages often has such blanks"
-            if character == "\ufeff":
-                fix = "save the file as UTF-8 without a byte order mark"
-            elif character.isdigit():
-                fix = f"write {unicodedata.digit(character)}"
-            raise _refused_at(token.start(), text, what=what, where=where, fix=fix)
-
-
-def _refused_at(at: int, text: str, *, what: str, where: str, fix: str) -> FleetError:
+def _refusal_at(at: int, text: str, *, what: str, where: str, fix: str) -> FleetError:
     line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
     place = f"{where}:{line}:{column}"
     return CONFIG_SYNTAX.error(what=what, where=place, why="Triton refuses the model", fix=fix)
 
 
-def _refuse_unknown_escape(text: str, *, where: str) -> None:
-    for token in _COMMENT_OR_STRING.finditer(text):
-        if token[0].startswith("#"):
-            continue
-        for escape in _ESCAPE.finditer(token[0]):
+def _refuse_tokens(text: str, *, where: str) -> None:
+    """Refuse what C++ refuses: characters outside strings and comments, and unknown escapes in strings."""
+    for token in _TOKEN.finditer(text):
+        character = token["foreign"]
+        if character:
+            name = unicodedata.name(character, "a control character")
+            what = f"{name} (U+{ord(character):04X}) outside a string and a comment"
+            fix = "replace it with a space, or remove it; text from web pages often has such blanks"
+            if character == "\ufeff":
+                fix = "save the file as UTF-8 without a byte order mark"
+            elif character.isdigit():
+                fix = f"write {unicodedata.digit(character)}"
+            raise _refusal_at(token.start(), text, what=what, where=where, fix=fix)
+        for escape in _ESCAPE.finditer(token[0] if token[0][0] != "#" else ""):
             if escape[1] not in _KNOWN_ESCAPES:
                 what, fix = f"unknown escape {escape[0]}", "use an escape of C, such as \\\\ for a backslash"
-                raise _refused_at(token.start() + escape.start(), text, what=what, where=where, fix=fix)
+                raise _refusal_at(token.start() + escape.start(), text, what=what, where=where, fix=fix)
 
 
 def read_config(path: Path) -> ModelConfig:
@@ -258,8 +250,8 @@ def read_config(path: Path) -> ModelConfig:
 def calls_of(config: ModelConfig) -> dict[str, str]:
     """Return the models that a model calls: the name on the server, by declared name."""
     return {
-        key.removeprefix(CALLS): each.string_value
-        for key, each in sorted(config.parameters.items())
+        key.removeprefix(CALLS): value.string_value
+        for key, value in sorted(config.parameters.items())
         if key.startswith(CALLS)
     }
 
@@ -267,16 +259,16 @@ def calls_of(config: ModelConfig) -> dict[str, str]:
 def request_of(config: ModelConfig) -> dict[str, str]:
     """Return the type and shape of each input of a request, such as {"X": "FP32 [-1, 4]"}."""
     return {
-        each.name: _typed(each, config) + (" (optional)" if each.optional else "") for each in config.input
+        tensor.name: _describe(tensor, config) + " (optional)" * tensor.optional for tensor in config.input
     }
 
 
 def answer_of(config: ModelConfig) -> dict[str, str]:
     """Return the type and shape of each output, such as {"Y": "FP32 [-1, 2]"}."""
-    return {each.name: _typed(each, config) for each in config.output}
+    return {tensor.name: _describe(tensor, config) for tensor in config.output}
 
 
-def _typed(tensor: Any, config: ModelConfig) -> str:
+def _describe(tensor: Any, config: ModelConfig) -> str:
     batch = [-1] if config.max_batch_size else []
     name = schema().DataType.Name(tensor.data_type).removeprefix("TYPE_")
     return f"{name} {[*batch, *tensor.dims]}"
@@ -324,6 +316,6 @@ def _syntax_problem(error: Any, *, where: str) -> Problem:
     line, column = error.GetLine(), error.GetColumn()
     place = where if line is None else f"{where}:{line}" if column is None else f"{where}:{line}:{column}"
     # The parser's message starts with the line and column, which `where` already contains.
-    said = str(error).removeprefix(f"{line}:{column}").lstrip(" :")
+    what = str(error).removeprefix(f"{line}:{column}").lstrip(" :").rstrip(".")
     fix = "fix that line; docs.nvidia.com lists every field under 'Model Configuration'"
-    return CONFIG_SYNTAX.problem(what=said.rstrip("."), where=place, why="Triton refuses the model", fix=fix)
+    return CONFIG_SYNTAX.problem(what=what, where=place, why="Triton refuses the model", fix=fix)

@@ -48,7 +48,6 @@ class NetworkCost:
     """What one batch of a network costs, whatever computes it.
 
     Attributes:
-        batch: The rows of the batch.
         operations: Those of its matrix products and convolutions; a multiplication and an addition are two.
         weights: The numbers in the weights that it reads: of a table of embeddings, the rows.
         between: The floating-point numbers between its operators, each written once and read once. A runtime
@@ -127,14 +126,7 @@ BATCHES = (1, 8, 32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkFloor:
-    """The floors of one network on one GPU.
-
-    Attributes:
-        model: The Triton model's name.
-        precision: The precision of its arithmetic on a GPU.
-        costs: What batches of several sizes cost.
-        floors: The floor of each.
-    """
+    """The floors of one network on one GPU, by what batches of several sizes cost."""
 
     model: str
     precision: Precision
@@ -152,12 +144,7 @@ def costs_of(
 ) -> list[NetworkCost]:
     """Return what batches of a network cost whose ONNX file exists, up to its largest.
 
-    Args:
-        path: The file.
-        model: The network.
-        declaration: Its declaration, whose first example has sizes that the network does not.
-        batches: The rows of the batches.
-        sizes: Of open dimensions, those that the declaration calls usual or the largest.
+    Open dimensions have the sizes that the declaration calls usual or largest, or those of its first example.
 
     Raises:
         FleetError: The shapes of the network cannot be derived.
@@ -231,12 +218,7 @@ def _batches(
 
 
 def network_cost(path: Path, shapes: Mapping[str, Shape], *, batch: int = 1) -> NetworkCost:
-    """Count the arithmetic and the bytes of one batch of an ONNX network, from the shapes in it.
-
-    Args:
-        path: The ONNX file.
-        shapes: The shape of each input, batch dimension first.
-        batch: The rows in these shapes.
+    """Count the arithmetic and the bytes of one batch of an ONNX network, from the shapes of its inputs.
 
     Raises:
         FleetError: The shape of a value cannot be derived, because it depends on the data.
@@ -270,7 +252,7 @@ def network_cost(path: Path, shapes: Mapping[str, Shape], *, batch: int = 1) -> 
         batch=batch,
         operations=operations,
         weights=sum(_numbers_read(each, graph, shape) for each in weights),
-        between=sum(math.prod(shape(each)) for each in made - ends if _is_float(known.get(each))),
+        between=sum(math.prod(shape(each)) for each in made - ends if _type(known.get(each)) in FLOAT_BYTES),
         groups=sum(math.prod(shape(each)) for each in _group_outputs(graph, {*constants, *weights}, ends)),
         ends=sum(math.prod(shape(each)) * _width(known[each]) for each in ends),
         uncounted=MappingProxyType(dict(sorted(uncounted.items()))),
@@ -351,10 +333,6 @@ def _type(value: Any) -> int:
     return 0 if value is None else int(value.type.tensor_type.elem_type)
 
 
-def _is_float(value: Any) -> bool:
-    return _type(value) in FLOAT_BYTES
-
-
 def _numbers_read(weight: str, graph: Any, shape: Shapes) -> int:
     """Return how many numbers of a weight are read: of a table, at most the rows that are looked up."""
     users = [node for node in graph.node if weight in node.input]
@@ -388,11 +366,7 @@ def _attribute(node: Any, name: str, otherwise: Any) -> Any:
 
 
 def _product(node: Any, shape: Shapes) -> float:
-    return 2.0 * math.prod(shape(node.output[0])) * shape(node.input[0])[-1]
-
-
-def _gemm(node: Any, shape: Shapes) -> float:
-    inner = shape(node.input[0])[0 if _attribute(node, "transA", 0) else 1]
+    inner = shape(node.input[0])[-2 if _attribute(node, "transA", 0) else -1]
     return 2.0 * math.prod(shape(node.output[0])) * inner
 
 
@@ -422,16 +396,11 @@ def _attention(node: Any, shape: Shapes) -> float:
 
 _RULES: Mapping[str, Callable[[Any, Shapes], float]] = MappingProxyType(
     {
-        "MatMul": _product,
-        "MatMulInteger": _product,
-        "Gemm": _gemm,
-        "Conv": _convolution,
-        "ConvInteger": _convolution,
+        **dict.fromkeys(("MatMul", "MatMulInteger", "Gemm"), _product),
+        **dict.fromkeys(("Conv", "ConvInteger"), _convolution),
         "ConvTranspose": functools.partial(_convolution, transposed=True),
         "Einsum": _einsum,
-        "LSTM": _recurrent,
-        "GRU": _recurrent,
-        "RNN": _recurrent,
+        **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
         "Attention": _attention,
     }
 )
@@ -445,19 +414,9 @@ def _fused_attention(node: Any, shape: Shapes) -> float:
     return 2.0 * math.prod(rows) * math.prod(weights) + 4.0 * math.prod(shape(node.output[0])) * tokens
 
 
-def _fused_product(node: Any, shape: Shapes) -> float:
-    inner = shape(node.input[0])[-2 if _attribute(node, "transA", 0) else -1]
-    return 2.0 * math.prod(shape(node.output[0])) * inner
-
-
 # Operators of ONNX Runtime, com.microsoft.
 _FUSED: Mapping[str, Callable[[Any, Shapes], float]] = MappingProxyType(
-    {
-        "Attention": _fused_attention,
-        "FusedMatMul": _fused_product,
-        "FusedGemm": _gemm,
-        "FusedConv": _convolution,
-    }
+    {"Attention": _fused_attention, "FusedMatMul": _product, "FusedGemm": _product, "FusedConv": _convolution}
 )
 _FUSED_BYTES = frozenset(
     {"BiasGelu", "EmbedLayerNormalization", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization"}

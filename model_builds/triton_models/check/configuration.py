@@ -17,9 +17,9 @@ import math
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from triton_models.artifact.pbtxt import ModelConfig, schema
 from triton_models.artifact.targets import plan_profiles
@@ -61,7 +61,9 @@ WARM_UP = rule(
     "warm-up", "2026-11-21: Triton core 24.10, src/backend_model_instance.cc and src/infer_request.cc"
 )
 
-_CHECKED_PAIRS = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
+# They refuse a batch above max_batch_size: "max allowed is" in onnxruntime.cc, tensorrt.cc, libtorch.cc and
+# tensorflow.cc of their repositories, read 2026-11-21.
+_WITH_PLATFORMS = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
 _VARIABLE = -1
 _IMAGE_DIMS = 3
 _BATCH_INPUT_TYPES = ("TYPE_INT32", "TYPE_FP32")
@@ -83,11 +85,8 @@ _MULTI_MODEL_GPUS = 1
 _CORRELATION_TYPES = ("TYPE_UINT64", "TYPE_INT64", "TYPE_UINT32", "TYPE_INT32", "TYPE_STRING")
 _VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")
 _PAIR = 2
+_Value = TypeVar("_Value")
 _LENGTH_BYTES, _PIECE = 4, 1 << 16
-
-# These backends refuse to run a batch above max_batch_size: "max allowed is" in onnxruntime.cc, tensorrt.cc,
-# libtorch.cc and tensorflow.cc of their repositories, read 2026-11-21.
-_LIMIT_BATCHES = frozenset({"onnxruntime", "pytorch", "tensorflow", "tensorrt"})
 
 
 def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
@@ -121,7 +120,7 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
 
 def _check_backend(report: Findings, model: Model, config: ModelConfig) -> None:
     backend, platform, filename = model.backend, config.platform, config.default_model_filename
-    if backend.name in _CHECKED_PAIRS and PLATFORM_BACKENDS.get(backend.platform) != backend.name:
+    if backend.name in _WITH_PLATFORMS and PLATFORM_BACKENDS.get(backend.platform) != backend.name:
         what = f"platform {backend.platform!r} with backend {backend.name!r}"
         known = [repr(platform) for platform, name in PLATFORM_BACKENDS.items() if name == backend.name]
         fix = f"write platform: {' or '.join(known)}" if backend.name == "tensorflow" else "remove platform"
@@ -151,10 +150,9 @@ def _check_names(report: Findings, model: Model, part: str, tensors: Sequence[An
     counted = list(tensors)
     if part == "output" and model.backend.name not in _EACH_OUTPUT_ONCE:
         counted = [tensor for number, tensor in enumerate(tensors) if tensor not in tensors[:number]]
-    for name, count in Counter(tensor.name for tensor in counted if tensor.name).items():
-        if count > 1:
-            what, fix = f"{count} {part}s called {name!r}", "use the names in the model, which are unique"
-            report(TENSOR_TWICE, what, at=part, fix=fix, why="Triton keeps only one of them")
+    for name, count in _repeated(tensor.name for tensor in counted if tensor.name):
+        what, fix = f"{count} {part}s called {name!r}", "use the names in the model, which are unique"
+        report(TENSOR_TWICE, what, at=part, fix=fix, why="Triton keeps only one of them")
 
 
 def _check_tensor(report: Findings, model: Model, part: str, tensor: Any) -> None:
@@ -190,12 +188,13 @@ def _check_reshape(report: Findings, config: ModelConfig, called: str, tensor: A
     dims, shape = list(tensor.dims), list(tensor.reshape.shape)
     if not dims or _invalid([*dims, *shape]):
         return
-    what, scalar = f"{called} has dims {dims} and the reshape {shape}", _dims_count(dims) == 1
-    if not shape and not (scalar and config.max_batch_size != 0):
+    fix = ""
+    if not shape and not (_dims_count(dims) == 1 and config.max_batch_size != 0):
         fix = "remove reshape; only one element, in a model with batches, may have an empty one"
-        report(RESHAPE, what, at=f"{called}: reshape", fix=fix)
     elif shape and _trunks(dims) != _trunks(shape):
         fix = "remove reshape, or keep the number of elements, between variable sizes as well"
+    if fix:
+        what = f"{called} has dims {dims} and the reshape {shape}"
         report(RESHAPE, what, at=f"{called}: reshape", fix=fix)
 
 
@@ -216,10 +215,9 @@ def _check_batch_tensors(report: Findings, model: Model, config: ModelConfig) ->
                 what, fix = f"a batch_input of {type_name(entry.data_type)}", " or ".join(_BATCH_INPUT_TYPES)
                 report(BATCH_TENSORS, what, at=at, fix=f"use {fix}")
             if part == "batch_output":
-                for name, count in Counter(entry.target_name).items():
-                    if count > 1:
-                        what = f"target_name {name!r} {count} times"
-                        report(BATCH_TENSORS, what, at=at, fix="name each target once")
+                for name, count in _repeated(entry.target_name):
+                    what = f"target_name {name!r} {count} times"
+                    report(BATCH_TENSORS, what, at=at, fix="name each target once")
                 _check_known(report, model, at, "output", names=entry.target_name, tensors=config.output)
 
 
@@ -245,16 +243,15 @@ def _check_instances(report: Findings, model: Model, at: str, group: Any) -> Non
     elif any(gpu < 0 for gpu in gpus):
         fix = "use numbers of 0 or more, or remove gpus: the server then uses every GPU"
         report(INSTANCE_KIND, f"gpus {gpus}", at=at, fix=fix)
-    count = model.target.gpu_count
+    count, largest = model.target.gpu_count, max(gpus, default=-1)
     if count is None and model.target.endpoint == MULTI_MODEL_ENDPOINT:
         count = _MULTI_MODEL_GPUS
-    if count is not None and (max(gpus, default=-1) >= count or (kind == "KIND_GPU" and not count)):
-        given = f"gpus {gpus}" if max(gpus, default=-1) >= count else "KIND_GPU"
+    if count is not None and (largest >= count or (kind == "KIND_GPU" and not count)):
+        what = f"gpus {gpus}" if largest >= count else "KIND_GPU"
         has = f"{count} GPU{'s' * (count != 1)}" if count else "no GPU"
         fix = f"use gpus from 0 to {count - 1}, or remove gpus" if count else "remove kind and gpus"
-        report(INSTANCE_GPU, f"{given} on instances with {has}", at=at, fix=fix)
-    indices = [_index(profile) for profile in profiles]
-    wrong = [profile for profile, index in zip(profiles, indices, strict=True) if index is None]
+        report(INSTANCE_GPU, f"{what} on instances with {has}", at=at, fix=fix)
+    wrong = [profile for profile in profiles if _index(profile) is None]
     # Without a backend, another rule reports it.
     if profiles and model.backend.name and model.backend.platform != "tensorrt_plan":
         what = f"profile {profiles} for the backend {model.backend.name!r}"
@@ -262,12 +259,17 @@ def _check_instances(report: Findings, model: Model, at: str, group: Any) -> Non
     elif wrong:
         fix = "use the profile's number, 0 or more, such as profile: [ '0' ]"
         report(INSTANCE_PROFILE, f"profile {wrong[0]!r}", at=f"{at}: profile", fix=fix)
-    asked = max((index for index in indices if index is not None), default=-1)
+    last = max((index for index in map(_index, profiles) if index is not None), default=-1)
     for path in model.paths(model.backend.filename):
         count = plan_profiles(model.record, path)
-        if count is not None and asked >= count:
+        if count is not None and last >= count:
             fix = f"use profiles from 0 to {count - 1}, or compile more"
-            report(INSTANCE_PROFILE, f"profile {asked} of a plan with {count}", at=f"{at}: profile", fix=fix)
+            report(INSTANCE_PROFILE, f"profile {last} of a plan with {count}", at=f"{at}: profile", fix=fix)
+
+
+def _repeated(values: Iterable[_Value]) -> Iterator[tuple[_Value, int]]:
+    """Yield the values that are not unique, and how often they are there."""
+    return ((value, count) for value, count in Counter(values).items() if count > 1)
 
 
 def _invalid(sizes: Iterable[int]) -> list[int]:
@@ -363,9 +365,8 @@ def _check_sequences(report: Findings, model: Model, config: ModelConfig, batchi
             fix = "name the tensor that the model reads; two controls need two tensors"
             report(CONTROL_INPUT, what, at=at, fix=fix)
     controls = [(entry.name, control) for entry in batching.control_input for control in entry.control]
-    for kind, count in Counter(control.kind for _, control in controls).items():
-        if count > 1:
-            report(CONTROL_INPUT, f"{_kind(kind)} {count} times", at=at, fix="keep one of them")
+    for kind, count in _repeated(control.kind for _, control in controls):
+        report(CONTROL_INPUT, f"{_kind(kind)} {count} times", at=at, fix="keep one of them")
     for name, control in controls:
         _check_control(report, f"{at} {name!r}", control)
     _check_states(report, model, batching.state)
@@ -388,18 +389,18 @@ def _check_states(report: Findings, model: Model, states: Sequence[Any]) -> None
 
 
 def _check_control(report: Findings, at: str, control: Any) -> None:
-    kind, given = _kind(control.kind), [each for each in _VALUES if len(getattr(control, each))]
-    values = list(getattr(control, given[0])) if len(given) == 1 else []
+    kind, fields = _kind(control.kind), [name for name in _VALUES if len(getattr(control, name))]
+    values = list(getattr(control, fields[0])) if len(fields) == 1 else []
     if kind == "CONTROL_SEQUENCE_CORRID":
         data_type = type_name(control.data_type)
-        if given or data_type not in _CORRELATION_TYPES:
-            what = f"{kind} with {given[0]}" if given else f"{kind} of {data_type}"
+        if fields or data_type not in _CORRELATION_TYPES:
+            what = f"{kind} with {fields[0]}" if fields else f"{kind} of {data_type}"
             fix = f"write data_type: one of {', '.join(_CORRELATION_TYPES)}, without other values"
             report(CONTROL_VALUES, what, at=at, fix=fix)
     elif len(values) != _PAIR and not kind.isdigit():  # Triton ignores controls of unknown kinds
-        named = f"{given[0]}: {values}" if values else " and ".join(given) or "no values"
-        fix = f"write two values, for false and true, such as {given[0] if values else _VALUES[1]}: [ 0, 1 ]"
-        report(CONTROL_VALUES, f"{kind} with {named}", at=at, fix=fix)
+        has = f"{fields[0]}: {values}" if values else " and ".join(fields) or "no values"
+        fix = f"write two values, for false and true, such as {fields[0] if values else _VALUES[1]}: [ 0, 1 ]"
+        report(CONTROL_VALUES, f"{kind} with {has}", at=at, fix=fix)
 
 
 def _check_warm_up(report: Findings, model: Model, config: ModelConfig, at: str, sample: Any) -> None:
@@ -413,12 +414,13 @@ def _check_warm_up(report: Findings, model: Model, config: ModelConfig, at: str,
             report(WARM_UP, f"input {name!r} has no data", at=at, fix=fix)
         else:
             _check_file(report, WARM_UP, model, at, tensor, field="input_data_file", folder="warmup")
-            if type_name(tensor.data_type) == "TYPE_STRING" and name in {each.name for each in config.input}:
+            names = {own.name for own in config.input}
+            if type_name(tensor.data_type) == "TYPE_STRING" and name in names:
                 _check_strings(report, model, at, tensor)
     if config.input or not model.completes:
         _check_warm_up_inputs(report, model, at, config.input, sample.inputs)
     largest = max(config.max_batch_size, 1)
-    if model.backend.name in _LIMIT_BATCHES and sample.batch_size > largest:
+    if model.backend.name in _WITH_PLATFORMS and sample.batch_size > largest:
         what = f"batch_size {sample.batch_size} with max_batch_size {config.max_batch_size}"
         report(WARM_UP, what, at=at, fix=f"lower the batch_size of the warm-up to {largest} or less")
 
@@ -427,18 +429,16 @@ def _check_warm_up_inputs(
     report: Findings, model: Model, at: str, inputs: Sequence[Any], sample: Mapping[str, Any]
 ) -> None:
     known = {tensor.name: tensor for tensor in reversed(inputs)}  # the first of a name counts
-    given = sorted(name for name in sample if name in known)
+    names = sorted(name for name in sample if name in known)
     required = [tensor.name for tensor in inputs if not tensor.optional]
     missing = sorted({name for name in required if name not in sample})
-    if len(given) < len(required) and missing:
+    if len(names) < len(required) and missing:
         report(WARM_UP, f"it lacks the inputs {', '.join(map(repr, missing))}", at=at, fix="add them")
-    elif len(given) < len(required) and model.target.endpoint is None:
+    elif len(names) < len(required) and model.target.endpoint is None:
         # On an endpoint, "tensor-twice" reports it; a plain server only refuses it in a warm-up.
-        what = (
-            f"{len(given)} of {len(required)} inputs, because several inputs of the model have the same name"
-        )
-        report(WARM_UP, what, at=at, fix="list each input of the model once")
-    for name in given:
+        what = f"{len(names)} of {len(required)} inputs, because several inputs of the model have the same "
+        report(WARM_UP, f"{what}name", at=at, fix="list each input of the model once")
+    for name in names:
         own, tensor = sample[name], known[name]
         if tensor.data_type and own.data_type != tensor.data_type:
             fix = f"write {type_name(tensor.data_type)}, the type of the input"
@@ -450,11 +450,11 @@ def _check_warm_up_inputs(
 
 def _wrong_initial_state(entry: Any, initial: Any) -> list[str]:
     dims, declared = list(initial.dims), list(entry.dims)
+    fits = _fits(dims, declared) and _VARIABLE not in dims
     wrong = {
         "its initial_state has another data_type": initial.data_type != entry.data_type,
         "its initial_state has no name": not initial.name,
-        f"its dims are {declared} and its initial_state's {dims}": not _fits(dims, declared)
-        or _VARIABLE in dims,
+        f"its dims are {declared} and its initial_state's {dims}": not fits,
         "its initial_state has no zero_data or data_file": initial.WhichOneof("state_data") is None,
     }
     return [what for what, is_wrong in wrong.items() if is_wrong]
@@ -469,11 +469,11 @@ def _check_file(
     if not tensor.HasField(field) or path is None:
         return  # outside the layout
     data_type = type_name(tensor.data_type)
-    bytes_each = 0 if data_type == "TYPE_STRING" else ELEMENT_BYTES.get(data_type, 0)
-    least = _dims_count(list(tensor.dims)) * bytes_each
+    element = 0 if data_type == "TYPE_STRING" else ELEMENT_BYTES.get(data_type, 0)
+    least = _dims_count(list(tensor.dims)) * element
     if path not in files:
         siblings = f"{posixpath.dirname(path)}/"
-        near = [posixpath.basename(each) for each in files if each.startswith(siblings)]
+        near = [posixpath.basename(file) for file in files if file.startswith(siblings)]
         fix = did_you_mean(name, near, otherwise=f"put it into the folder {folder}/ of the model")
         report(rule, f"there is no file {name!r}", at=at, fix=fix)
     elif files[path] < least:
@@ -490,9 +490,9 @@ def _check_strings(report: Findings, model: Model, at: str, tensor: Any) -> None
     with suppress(OSError), model.layout.opened(path) as content:
         count, rest = _strings(content, expected)
         if count != expected or rest:
-            had = f"more than {expected}" if count > expected else str(count)
-            what = f"{name!r} has {had} strings for the dims {list(tensor.dims)}"
-            what = f"{what}, and {rest}" if rest else what
+            has = f"more than {expected}" if count > expected else str(count)
+            what = f"{name!r} has {has} strings for the dims {list(tensor.dims)}"
+            what += f", and {rest}" if rest else ""
             fix = f"write {expected} strings to it, each after its length as 4 bytes, the lowest first: "
             fix += 'len(text).to_bytes(4, "little") + text'
             report(WARM_UP, what, at=at, fix=fix)

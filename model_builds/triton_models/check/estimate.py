@@ -38,11 +38,8 @@ _HALF, _SINGLE = 2, 4  # bytes of a number
 class Backend:
     """What is on record about the models of a backend.
 
-    Attributes:
-        memory_mib: GPU memory besides the weights, as in `triton_models.facts.gpu_memory`: for each instance,
-            and for each row of its largest batch.
-        load_s: Seconds of a load, besides the time for its bytes.
-        host_mib: Host memory of each instance. None is on record.
+    GPU memory is besides the weights: for each instance, and for each row of its largest batch. The time of a
+    load is besides the time for its bytes. Host memory is that of each instance; none is on record.
     """
 
     memory_mib: tuple[float, float, float] = (0, 0, 0)
@@ -138,9 +135,7 @@ def alike(count: int, *, size: float, backend: str) -> Sequence[Profile]:
 
 
 def of_folder(path: Path) -> Sequence[Profile]:
-    """Estimate the models of a folder, each a directory or an archive of a Triton model or an ensemble.
-
-    The name of an archive is its path, as it is that of a target model.
+    """Estimate the models of a folder, each a directory or an archive with its path as the name.
 
     Raises:
         FleetError: The folder has no models, or one of them cannot be estimated.

@@ -153,11 +153,7 @@ def no_room_for_hot(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fits:
-    """How many models fit on an instance.
-
-    Attributes:
-        room: Of the type, with the libraries of all these models.
-    """
+    """How many models fit on an instance, whose room is besides the libraries of all these models."""
 
     type: InstanceType
     room: Room

@@ -61,10 +61,7 @@ _LARGEST = 1 << 20
 def hidden_memory(layout: Layout, folder: str, config: ModelConfig) -> str | None:
     """Return why no file shows the memory of a GPU that a Python model allocates; None if the files do.
 
-    Args:
-        layout: The artifact.
-        folder: The model's directory in it, with a slash at the end, or "".
-        config: The model's configuration.
+    The folder is the model's directory in the artifact, with a slash at the end, or "".
     """
     code = _Code(_trees(layout, folder))
     groups = config.instance_group

@@ -29,12 +29,9 @@ _LARGEST_FILE = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveValues:
-    """The peak of the floating-point values of a graph.
+    """The peak of the floating-point values of a graph, without inputs and weights.
 
-    Attributes:
-        numbers: The numbers of the values that are alive at once, without inputs and weights.
-        bytes: Their bytes.
-        convolutional: Whether the graph has convolutions, which need a workspace besides.
+    Convolutions need a workspace besides.
     """
 
     numbers: int
@@ -47,12 +44,7 @@ class LiveValues:
 
 
 def live_values(graph: Any, inputs: Collection[str]) -> LiveValues | None:
-    """Return the peak of a graph with the shapes of its values; None if a shape is missing.
-
-    Args:
-        graph: The graph, a GraphProto after shape inference.
-        inputs: The names of its inputs, without its weights.
-    """
+    """Return the peak of a GraphProto after the inference of shapes; None if a shape is missing."""
     values = {value.name: value for value in (*graph.value_info, *graph.input, *graph.output)}
     made = {name for node in graph.node for name in node.output if name}
     types = {name: value.type.tensor_type for name, value in values.items() if name in made}
@@ -81,9 +73,7 @@ def _is_known(kind: Any) -> bool:
 class _Buffers:
     """The buffers of a graph, each named after the first value in it.
 
-    Attributes:
-        new: The buffers that each node makes.
-        ends: The place of the last node that reads each of them.
+    For each node, `new` has the buffers that it makes; `ends` is the place of a buffer's last reader.
     """
 
     def __init__(self, graph: Any, sizes: Mapping[str, int]) -> None:
@@ -115,10 +105,7 @@ class _Buffers:
 def recorded_live_values(networks: Any, *, batch: int, width: int) -> LiveValues | None:
     """Return the peak of a batch by what a build recorded of smaller ones; None if it recorded nothing.
 
-    Args:
-        networks: The costs of a network of one row, and of a larger batch.
-        batch: The rows.
-        width: The bytes of a number in the finished file.
+    The width is the bytes of a number in the finished file.
     """
     costs = networks if isinstance(networks, list) else []
     points = [cost for cost in costs if isinstance(cost, dict) and isinstance(cost.get("live"), int)]
@@ -133,12 +120,7 @@ def recorded_live_values(networks: Any, *, batch: int, width: int) -> LiveValues
 
 
 def live_values_of_file(content: IO[bytes], *, batch: int) -> LiveValues | None:
-    """Return the peak of an ONNX file; None without the package onnx, or if a shape is open.
-
-    Args:
-        content: The file.
-        batch: The first size of each input, where it is open.
-    """
+    """Return the peak of an ONNX file; None without the package onnx, or if a shape is open."""
     with suppress(Exception):  # of a file that ONNX cannot read, which the check reports
         import onnx
 

@@ -91,13 +91,9 @@ def network_of_file(
     level: int = 0,
     recorded: Mapping[str, Sequence[int]] | None = None,
 ) -> Network:
-    """Return what ONNX Runtime says of a file whose head is known.
+    """Return what ONNX Runtime says of a file, which is None if it is too large to load.
 
-    Args:
-        head: The head of the file.
-        source: The file or its content; None if it is too large.
-        level: The optimization level of the configuration.
-        recorded: The sizes of outputs that the build kept, for when there is no session.
+    Without a session, outputs have the sizes that the build recorded, or that the package onnx infers.
 
     Raises:
         RefusedError: ONNX Runtime refuses the file.
@@ -117,9 +113,7 @@ def network_of_file(
 
 
 def session_signature(path: Path) -> Signature:
-    """Return the inputs of an ONNX file, and its outputs with the sizes that ONNX Runtime infers.
-
-    Without a session, the sizes are those of the file.
+    """Return the inputs of an ONNX file, and its outputs with the sizes that ONNX Runtime infers, if it does.
 
     Raises:
         FleetError: It is not an ONNX file.

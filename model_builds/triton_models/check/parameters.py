@@ -75,21 +75,17 @@ _LIBTORCH: Mapping[str, Values] = {
     "24.05": {"INTRA_OP_THREAD_COUNT": _INTEGER, "INTER_OP_THREAD_COUNT": _INTEGER},
 }
 
-_TENSORRT_PARAMETERS = frozenset(
-    [
-        *("precision_mode", "max_workspace_size_bytes", "trt_max_partition_iterations"),
-        *("trt_min_subgraph_size", "int8_calibration_table_name", "int8_use_native_calibration_table"),
-        *("trt_dla_enable", "trt_dla_core", "trt_engine_cache_enable", "trt_engine_cache_path"),
-        *("trt_engine_cache_prefix", "trt_dump_subgraphs", "trt_force_sequential_engine_build"),
-        *("trt_context_memory_sharing_enable", "trt_layer_norm_fp32_fallback"),
-        *("trt_timing_cache_enable", "trt_timing_cache_path", "trt_force_timing_cache"),
-        *("trt_detailed_build_log", "trt_build_heuristics_enable", "trt_sparsity_enable"),
-        *("trt_builder_optimization_level", "trt_auxiliary_streams", "trt_tactic_sources"),
-        *("trt_extra_plugin_lib_paths", "trt_profile_min_shapes", "trt_profile_max_shapes"),
-        *("trt_profile_opt_shapes", "trt_cuda_graph_enable", "trt_dump_ep_context_model"),
-        *("trt_ep_context_file_path", "trt_ep_context_embed_mode"),
-    ]
-)
+_TENSORRT_TEXT = """
+int8_calibration_table_name int8_use_native_calibration_table max_workspace_size_bytes precision_mode
+trt_auxiliary_streams trt_build_heuristics_enable trt_builder_optimization_level
+trt_context_memory_sharing_enable trt_cuda_graph_enable trt_detailed_build_log trt_dla_core trt_dla_enable
+trt_dump_ep_context_model trt_dump_subgraphs trt_engine_cache_enable trt_engine_cache_path
+trt_engine_cache_prefix trt_ep_context_embed_mode trt_ep_context_file_path trt_extra_plugin_lib_paths
+trt_force_sequential_engine_build trt_force_timing_cache trt_layer_norm_fp32_fallback
+trt_max_partition_iterations trt_min_subgraph_size trt_profile_max_shapes trt_profile_min_shapes
+trt_profile_opt_shapes trt_sparsity_enable trt_tactic_sources trt_timing_cache_enable trt_timing_cache_path
+"""
+_TENSORRT_PARAMETERS = frozenset(_TENSORRT_TEXT.split())
 # onnxruntime_backend has the others, and BF16 as precision_mode, from these releases on: src/onnxruntime.cc
 # of its branches r23.01 to r26.06, read 2026-11-28.
 _FIRST_TENSORRT_PARAMETERS = frozenset(
@@ -182,10 +178,9 @@ def _check_accelerators(report: Findings, model: Model, config: ModelConfig) -> 
         if entry.name == "tensorrt":
             _check_tensorrt(report, entry.parameters, release)
         elif entry.name == "cuda" and release and not release.switches_tf32:
+            what = f"the accelerator cuda with release {release.name}"
             fix = "build the model again for this release, use 24.06 or newer, or remove the accelerator"
-            report(
-                ACCELERATOR, f"the accelerator cuda with release {release.name}", at=_ACCELERATORS, fix=fix
-            )
+            report(ACCELERATOR, what, at=_ACCELERATORS, fix=fix)
 
 
 def _check_tensorrt(report: Findings, parameters: Mapping[str, str], release: Release | None) -> None:
@@ -206,21 +201,21 @@ def _check_tensorrt(report: Findings, parameters: Mapping[str, str], release: Re
     report(ENGINE_AT_LOAD, what, at=_ACCELERATORS, fix=fix, why=why)
 
 
-def _check_name(report: Findings, what: str, given: str, known: Collection[str]) -> None:
-    if given not in known:
+def _check_name(report: Findings, what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
         otherwise = f"use one of {', '.join(sorted(known))}, or remove it"
-        fix = did_you_mean(given, known, otherwise=otherwise)
-        report(ACCELERATOR, f"unknown {what} {given!r}", at=_ACCELERATORS, fix=fix)
+        fix = did_you_mean(name, known, otherwise=otherwise)
+        report(ACCELERATOR, f"unknown {what} {name!r}", at=_ACCELERATORS, fix=fix)
 
 
 def _check_openvino(report: Findings, config: ModelConfig) -> None:
     otherwise = "cast others inside the network, or serve the model with ONNX Runtime"
     _check_types(report, OPENVINO_TYPE, config, OPENVINO_TYPES, otherwise=otherwise)
-    kinds, given = schema().ModelInstanceGroup.Kind, {each.kind for each in config.instance_group}
-    for kind in sorted(
-        given.intersection(kinds.values()) - {kinds.Value("KIND_AUTO"), kinds.Value("KIND_CPU")}
-    ):
-        what, why = f"{kinds.Name(kind)} of a model for OpenVINO", "the backend supports only the CPU"
+    kinds, used = schema().ModelInstanceGroup.Kind, {group.kind for group in config.instance_group}
+    for name in sorted(kinds.keys(), key=kinds.Value):
+        if name in {"KIND_AUTO", "KIND_CPU"} or kinds.Value(name) not in used:
+            continue
+        what, why = f"{name} of a model for OpenVINO", "the backend supports only the CPU"
         report(OPENVINO_KIND, what, at="instance_group", fix="write KIND_CPU", why=why)
     # Without padding, the backend answers only requests of exactly max_batch_size rows. With padding, it
     # writes a smaller request after a full one into the full one's memory, which has been freed.
@@ -243,7 +238,7 @@ def _check_types(
     report: Findings, rule: Check, config: ModelConfig, accepted: Collection[str], *, otherwise: str
 ) -> None:
     for part, tensor in tensors_of(config):
-        called, data_type = f"{part} {tensor.name!r}", type_name(tensor.data_type)
+        at, data_type = f"{part} {tensor.name!r}", type_name(tensor.data_type)
         if tensor.data_type and data_type not in accepted:
             fix = f"use one of {', '.join(sorted(accepted))}; {otherwise}"
-            report(rule, f"{called} is {data_type}", at=called, fix=fix)
+            report(rule, f"{at} is {data_type}", at=at, fix=fix)

@@ -102,13 +102,13 @@ def check_artifact(report: Findings, subject: Subject) -> None:
             _check_environment(report, path)
     if subject.target.endpoint in ENDPOINTS:
         # Instances on GPUs are counted once: the number of GPUs is unknown. Variable sizes count as 1.
-        python = [each for each in subject.served() if each[0].backend.name == "python"]
         ensembles = [model.config for model in subject.ensembles if model.config is not None]
         entry = ensembles[0] if len(ensembles) == 1 else None
         called = {name for _, config in subject.parsed() for name in calls_of(config).values()}
         shared = {
             model.folder: regions(config, entry=entry, called=model.folder in called)
-            for model, config in python
+            for model, config in subject.served()
+            if model.backend.name == "python"
         }
         report.add(too_little_shared_memory(shared, where=subject.layout.where))
 
@@ -165,7 +165,7 @@ def _check_process_names(report: Findings, model: Model, config: ModelConfig) ->
     if release is None or release.name < _NAMES_CHECKED_SINCE:
         return
     names = {} if report.subject.is_renamed(model) else {"name": model.folder}
-    names |= {f"instance_group {n}: name": each.name for n, each in enumerate(config.instance_group)}
+    names |= {f"instance_group {n}: name": group.name for n, group in enumerate(config.instance_group)}
     for part, name in names.items():
         refused = sorted(set(name) & _REFUSED_IN_NAMES)
         if refused:
@@ -205,10 +205,8 @@ def _check_environment(report: Findings, path: str) -> None:
     pythons = [match[1] for match in matches if match]
     if release is not None and release.python not in pythons:
         had = f"is for Python {', '.join(pythons)}" if pythons else "has no lib/python3.X"
-        fix = (
-            f"build it again for release {release.name}, which has Python {release.python}, or serve it with "
-        )
-        fix += "the release that it was built for"
+        fix = f"build it again for release {release.name}, which has Python {release.python}, or serve it "
+        fix += "with the release that it was built for"
         why = "the model's process does not find its packages"
         report.file(f"{path}/lib")(ENVIRONMENT_PYTHON, f"the environment {path!r} {had}", fix=fix, why=why)
     for python in pythons:
@@ -279,7 +277,7 @@ def _loads(tag: str, python: str) -> bool:
 
 def _imports(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Import):
-        yield from (each.name.partition(".")[0] for each in node.names)
+        yield from (alias.name.partition(".")[0] for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
         yield node.module.partition(".")[0]
     elif _is_guarded(node):
@@ -296,9 +294,9 @@ def _is_guarded(node: ast.AST) -> bool:
 
 
 def _handles_missing(handler: ast.ExceptHandler) -> bool:
-    caught = ast.walk(handler.type) if handler.type else ()
-    names = {each.id for each in caught if isinstance(each, ast.Name)}
-    return handler.type is None or bool(names & _IMPORT_ERRORS)
+    if handler.type is None:
+        return True
+    return any(isinstance(node, ast.Name) and node.id in _IMPORT_ERRORS for node in ast.walk(handler.type))
 
 
 def _visible_packages(model: Model, config: ModelConfig) -> tuple[str, ...] | None:
@@ -306,7 +304,7 @@ def _visible_packages(model: Model, config: ModelConfig) -> tuple[str, ...] | No
     if parameter(config, ENVIRONMENT) is None:
         return ()
     library = f"{_environment_path(model, config)}/lib"
-    return tuple(f"{library}/{each}/site-packages" for each in model.layout.children(library)) or None
+    return tuple(f"{library}/{name}/site-packages" for name in model.layout.children(library)) or None
 
 
 def _missing(model: Model, names: set[str], folders: Sequence[str]) -> list[str]:
@@ -315,7 +313,7 @@ def _missing(model: Model, names: set[str], folders: Sequence[str]) -> list[str]
     absent = {
         name
         for name in names
-        if not any(f"{each}/{name}.py" in files or name in children(each) for each in folders)
+        if not any(f"{folder}/{name}.py" in files or name in children(folder) for folder in folders)
     }
     if not absent:
         return []
@@ -334,7 +332,7 @@ def regions(config: ModelConfig, *, entry: ModelConfig | None = None, called: bo
     inputs = () if parameter(config, ON_CPU) == "no" else config.input
     rows, request = max(config.max_batch_size, 1), config if entry is None else entry
     if not (called or config.HasField("dynamic_batching") or config.HasField("sequence_batching")):
-        rows = min(rows, rows_of_a_request(_row(each for each in request.input if not each.optional)))
+        rows = min(rows, rows_of_a_request(_row(tensor for tensor in request.input if not tensor.optional)))
     return PythonRegions(count=instances_of(config), row=_row([*config.output, *inputs]), rows=rows)
 
 
@@ -352,7 +350,7 @@ def _row(tensors: Iterable[Any]) -> int:
 def _check_code(report: Findings, path: str) -> None:
     source = report.subject.layout.beginning(path, _LARGEST) or b""
     try:
-        tree = ast.parse(source if any(each in source for each in _NAMES) else b"")
+        tree = ast.parse(source if any(name in source for name in _NAMES) else b"")
     except (SyntaxError, ValueError):
         return  # loading the model gives a better error
     place, fixed, called = report.file(path), dict[str, int](), set[str]()
@@ -376,7 +374,7 @@ def _check_code(report: Findings, path: str) -> None:
 
 def _model_name(call: ast.Call, function: str) -> str:
     """Return the model's name in a call; empty if it is known only at run time."""
-    value = next((each.value for each in call.keywords if each.arg == "model_name"), None)
-    if value is None and function == "load_model":
-        value = next(iter(call.args), None)
+    values = [keyword.value for keyword in call.keywords if keyword.arg == "model_name"]
+    values += call.args[:1] if function == "load_model" else []
+    value = next(iter(values), None)
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""

@@ -61,9 +61,9 @@ def at_most(name: str, number: Callable[[Any], int | None]) -> AfterValidator:
     """Return the check that a part counts no further than a field of its scenario."""
 
     def check(part: Any, info: ValidationInfo) -> Any:
-        wanted, most = number(part), info.data.get(name)
-        if wanted is not None and most is not None and wanted > most:
-            msg = f"a number up to {most}, as in `{name}`, not {wanted}"
+        value, most = number(part), info.data.get(name)
+        if value is not None and most is not None and value > most:
+            msg = f"a number up to {most}, as in `{name}`, not {value}"
             raise ValueError(msg)
         return part
 
@@ -127,9 +127,9 @@ class TrafficFile(Part):
 
     @model_validator(mode="after")
     def _has_requests(self) -> TrafficFile:
-        wanted = len(self.trace) + sum(each.requests_per_second * each.seconds for each in self.traffic)
-        if not 0 < wanted <= MOST_REQUESTS:
-            msg = f"traffic or a trace with up to {MOST_REQUESTS} requests in all, not {wanted:.0f}"
+        count = len(self.trace) + sum(part.requests_per_second * part.seconds for part in self.traffic)
+        if not 0 < count <= MOST_REQUESTS:
+            msg = f"traffic or a trace with up to {MOST_REQUESTS} requests in all, not {count:.0f}"
             raise ValueError(msg)
         return self
 
@@ -180,30 +180,24 @@ def parse(
 ) -> T:
     """Return the scenario in YAML.
 
-    Args:
-        text: The YAML.
-        kind: The model of the scenario.
-        where: The file, for errors.
-        folder: The folder to which the path of its trace is relative.
-        models: The names of models that its trace may have, besides their numbers.
-        parts: The models of its fields that have fields.
+    The path of its trace is relative to a folder. Besides numbers, a trace may have the names of models.
 
     Raises:
         FleetError: It is not a scenario, with all its mistakes.
     """
     try:
-        given = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
+        fields = yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as a 13th month, or 3,000 brackets
         what = " ".join(str(error).split())
         raise SCENARIO.error(what=what, where=where, fix="write it as YAML") from None
-    if isinstance(given, dict) and "trace" in given:
-        path = folder / str(given["trace"])
-        found = schedule.read(path, models, most=MOST_REQUESTS, quoted=False)
-        given["trace"] = list(zip(found.at.tolist(), (found.model + 1).tolist(), strict=True))
+    if isinstance(fields, dict) and "trace" in fields:
+        path = folder / str(fields["trace"])
+        trace = schedule.read(path, models, most=MOST_REQUESTS, quoted=False)
+        fields["trace"] = list(zip(trace.at.tolist(), (trace.model + 1).tolist(), strict=True))
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(fields)
     except ValidationError as error:
-        raise FleetError(_problem(each, where, {**parts, "": kind}) for each in error.errors()) from None
+        raise FleetError(_problem(entry, where, {**parts, "": kind}) for entry in error.errors()) from None
 
 
 def _problem(error: Mapping[str, Any], where: str, parts: Mapping[str, type[BaseModel]]) -> Problem:
@@ -211,8 +205,8 @@ def _problem(error: Mapping[str, Any], where: str, parts: Mapping[str, type[Base
     if place and isinstance(place[-1], str):
         *place, name = place
     what, fix = f"{name or 'it'} is {_SHOWN.repr(error['input'])}", f"give {error['msg']}"
-    for said, better in _WORDS:
-        fix = fix.replace(said, better)
+    for theirs, ours in _WORDS:
+        fix = fix.replace(theirs, ours)
     if error["type"] == "missing":
         what, fix = f"{name} is missing", f"give {name}"
     elif error["type"] == "model_type":
@@ -221,5 +215,5 @@ def _problem(error: Mapping[str, Any], where: str, parts: Mapping[str, type[Base
         part = parts.get(str(place[0]), parts[""]) if place else parts[""]
         what = f"unknown field {_SHOWN.repr(name)}"
         fix = did_you_mean(name, part.model_fields, otherwise="remove it")
-    at = " ".join(each if isinstance(each, str) else str(each + 1) for each in place)
+    at = " ".join(part if isinstance(part, str) else str(part + 1) for part in place)
     return SCENARIO.problem(what=what, where=f"{where}, {at}" if at else where, fix=fix)

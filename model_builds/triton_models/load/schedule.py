@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -36,9 +37,8 @@ class Traffic:
         seconds: The length of each step.
         burstiness: The coefficient of variation of the gaps between requests: 0 sends at even intervals, 1 is
             a Poisson process, and more makes bursts, with gaps of a gamma distribution.
-        popularity: The exponent of Zipf's law over the models, the first one most: 0 asks all equally.
-        present_s: The mean time for which a model is asked, and the mean time for which it is not, in
-            seconds; None asks all models at all times.
+        popularity: The exponent of Zipf's law over the models, the first one most: 0 for all equally.
+        present_s: The mean times for which a model gets requests, and none; None is all the time.
     """
 
     rates: tuple[float, ...]
@@ -50,12 +50,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The requests of a run, in order.
-
-    Attributes:
-        at: The moment of each, in seconds from the beginning.
-        model: The index of its model in `models`.
-    """
+    """The requests of a run, in order: seconds from the beginning, and indices in `models`."""
 
     at: Array
     model: Array
@@ -66,10 +61,17 @@ class Schedule:
         """Return it from moments and numbers of models, which count from 1, in any order."""
         import numpy as np
 
-        found = list(requests)
-        at, number = np.array([each for each, _ in found]), np.array([each for _, each in found], np.int32)
+        pairs = list(requests)
+        number = np.array([number for _, number in pairs], np.int32)
+        return cls.sorted(np.array([at for at, _ in pairs]), number - 1, models)
+
+    @classmethod
+    def sorted(cls, at: Array, model: Array, models: Sequence[str]) -> Schedule:
+        """Return it from moments and indices of models in any order."""
+        import numpy as np
+
         order = np.argsort(at, kind="stable")
-        return cls(at=at[order], model=number[order] - 1, models=tuple(models))
+        return cls(at=at[order], model=model[order].astype(np.int32), models=tuple(models))
 
     def until(self, seconds: float) -> Schedule:
         """Return the part of it before a moment."""
@@ -123,12 +125,8 @@ def _arrivals(traffic: Traffic, share: float, chance: np.random.Generator) -> Ar
     """Return the moments of a share of the requests, step by step."""
     import numpy as np
 
-    steps = [
-        number * traffic.seconds + each
-        for number, rate in enumerate(traffic.rates)
-        for each in [_step(rate * share, traffic, chance)]
-    ]
-    return np.concatenate(steps)
+    steps = [_step(rate * share, traffic, chance) for rate in traffic.rates]
+    return np.concatenate([number * traffic.seconds + step for number, step in enumerate(steps)])
 
 
 def _step(rate: float, traffic: Traffic, chance: np.random.Generator) -> Array:
@@ -156,16 +154,15 @@ def _present(at: Array, traffic: Traffic, chance: np.random.Generator) -> Array:
     edges, now = [], -chance.exponential(here_s + away_s)
     while now < length_s:
         end = now + chance.exponential(here_s)
-        if end > 0:
+        if end > max(now, 0.0):
             edges.append((max(now, 0.0), min(end, length_s)))
         now = end + chance.exponential(away_s)
-    lengths = np.array([end - start for start, end in edges if end > start])
-    if not len(lengths):
+    if not edges:
         return np.empty(0)
-    starts = np.array([start for start, end in edges if end > start])
-    before = np.concatenate([[0.0], np.cumsum(lengths)])
+    starts, ends = np.array(edges).T
+    before = np.concatenate([[0.0], np.cumsum(ends - starts)])
     inside = at * before[-1] / length_s
-    part = np.minimum(np.searchsorted(before, inside, side="right") - 1, len(lengths) - 1)
+    part = np.minimum(np.searchsorted(before, inside, side="right") - 1, len(starts) - 1)
     moved: Array = starts[part] + inside - before[part]
     return moved
 
@@ -181,46 +178,53 @@ def read(
 ) -> Schedule:
     """Read a trace: a CSV file with the columns `seconds`, in order, and `model`, a name or a number from 1.
 
-    Args:
-        path: The file.
-        models: The names of the models.
-        most: The most requests.
-        longest_s: The latest time, in seconds.
-        named: Whether the names are those of a fleet. Otherwise other names of a trace are taken for the
-            models in the order of their first requests.
-        quoted: Whether an error quotes the file.
+    If the models are not `named`, other names of a trace stand for them in the order of first requests.
+    An error shows only a `quoted` file's content.
 
     Raises:
         FleetError: It is not such a file, or has more requests, later ones, or other models.
     """
-    if not path.is_file():
-        raise TRACE.error(what="there is no such file", where=str(path), fix="name a trace, seconds,model")
     known = {str(number): number for number in range(1, len(models) + 1)}
     known.update({name: number for number, name in enumerate(models, start=1)})
     seen: dict[str, int] = {}
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.reader(file)
-        try:
-            columns = _columns(next(rows, []), str(path), quoted=quoted)
-            timed = _rows(rows, columns, longest_s, seen, lambda: f"{path}, line {rows.line_num}")
-            if named:
-                timed = _known(timed, seen, known, lambda: f"{path}, line {rows.line_num}")
-            found = list(itertools.islice(timed, most + 1))
-        except (UnicodeError, csv.Error) as error:
-            where, fix = (
-                f"{path}, line {rows.line_num + isinstance(error, UnicodeError)}",
-                "write it as CSV in UTF-8",
-            )
-            raise TRACE.error(what=str(error), where=where, fix=fix) from None
-    if not found:
-        raise TRACE.error(what="the trace has no requests", where=str(path), fix="add rows: seconds,model")
-    if len(found) > most:
+    with csv_rows(path, TRACE, fix="name a trace, seconds,model") as (rows, where):
+        columns = _columns(next(rows, []), str(path), quoted=quoted)
+        names = known if named else None
+        timed = _rows(rows, columns, seen, longest_s=longest_s, where=where, known=names)
+        requests = list(itertools.islice(timed, most + 1))
+    if not requests:
+        raise _no_requests(str(path))
+    if len(requests) > most:
         fix = "send a part of it"
         raise TRACE.error(what=f"the trace has more than {most:,} requests", where=str(path), fix=fix)
     numbers = [known[name] for name in seen if name in known]
     if len(numbers) < len(seen):
         numbers = in_order(TRACE, seen, len(models), where=str(path))
-    return Schedule.of(((at, numbers[place]) for at, place in found), models)
+    return Schedule.of(((at, numbers[place]) for at, place in requests), models)
+
+
+@contextmanager
+def csv_rows(
+    path: Path, check: Check, *, fix: str
+) -> Iterator[tuple[Iterator[list[str]], Callable[[], str]]]:
+    """Open a CSV file, as its rows and the place of the last one.
+
+    Raises:
+        FleetError: There is no such file, or it is not CSV in UTF-8.
+    """
+    if not path.is_file():
+        raise check.error(what="there is no such file", where=str(path), fix=fix)
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.reader(file)
+        try:
+            yield rows, lambda: f"{path}, line {rows.line_num}"
+        except (UnicodeError, csv.Error) as error:
+            where = f"{path}, line {rows.line_num + isinstance(error, UnicodeError)}"
+            raise check.error(what=str(error), where=where, fix="write it as CSV in UTF-8") from None
+
+
+def _no_requests(where: str) -> FleetError:
+    return TRACE.error(what="the trace has no requests", where=where, fix="add rows: seconds,model")
 
 
 def in_order(check: Check, names: Collection[str], count: int, *, where: str) -> list[int]:
@@ -243,7 +247,7 @@ def _columns(titles: Sequence[str], where: str, *, quoted: bool) -> tuple[int, i
     """Return the places of the columns of seconds and models, by their titles."""
     places = {title.strip().lower(): place for place, title in enumerate(titles)}
     if not titles:
-        raise TRACE.error(what="the trace has no requests", where=where, fix="add rows: seconds,model")
+        raise _no_requests(where)
     if "seconds" in places and "model" in places:
         return places["seconds"], places["model"]
     lacking = " and ".join(name for name in ("seconds", "model") if name not in places)
@@ -258,11 +262,16 @@ def _columns(titles: Sequence[str], where: str, *, quoted: bool) -> tuple[int, i
 def _rows(
     rows: Iterator[list[str]],
     columns: tuple[int, int],
-    longest_s: float,
     seen: dict[str, int],
+    *,
+    longest_s: float,
     where: Callable[[], str],
+    known: Mapping[str, int] | None,
 ) -> Iterator[tuple[float, int]]:
-    """Yield the seconds of each request and the place of its model in `seen`, to which it adds."""
+    """Yield the seconds of each request and the place of its model in `seen`, to which it adds.
+
+    It refuses a model that is not in `known`, at its first request.
+    """
     before = 0.0
     for row in filter(None, rows):
         try:
@@ -279,29 +288,11 @@ def _rows(
                 fix="sort the rows by seconds, which count from the beginning",
             )
         before = at
+        if known is not None and name not in seen and name not in known:
+            count = max(known.values())
+            raise TRACE.error(
+                what=f"{name!r} is not one of the {count} models of the run",
+                where=where(),
+                fix=did_you_mean(name, known, otherwise=f"name a model, or its number from 1 to {count}"),
+            )
         yield at, seen.setdefault(name, len(seen))
-
-
-def _known(
-    requests: Iterator[tuple[float, int]],
-    seen: dict[str, int],
-    known: Mapping[str, int],
-    where: Callable[[], str],
-) -> Iterator[tuple[float, int]]:
-    """Refuse a model that is not known at its first request."""
-    count = 0
-    for at, place in requests:
-        if place == count:
-            count, name = count + 1, next(reversed(seen))
-            if name not in known:
-                raise _unknown(name, known, where())
-        yield at, place
-
-
-def _unknown(name: str, known: Mapping[str, int], where: str) -> FleetError:
-    count = max(known.values())
-    return TRACE.error(
-        what=f"{name!r} is not one of the {count} models of the run",
-        where=where,
-        fix=did_you_mean(name, known, otherwise=f"name a model, or its number from 1 to {count}"),
-    )

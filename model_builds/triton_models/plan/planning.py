@@ -55,12 +55,7 @@ _ALIKE = 1.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a plan has to meet.
-
-    Attributes:
-        waiting: The largest share of requests that wait for a load.
-        p99_s: The largest 99th percentile of the times; None for any.
-    """
+    """What a plan has to meet: the largest share of requests that wait for a load, and a p99 if any."""
 
     waiting: float = 0.01
     p99_s: float | None = None
@@ -68,12 +63,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """A fleet: instances of a type, with or without scaling.
-
-    Attributes:
-        tracking: What scaling keeps; None without scaling.
-        pinned: The number of models that are always loaded, the most popular ones.
-    """
+    """Instances of a type, with scaling if it tracks something, and the most popular models pinned."""
 
     offer: Offer
     least: int
@@ -111,8 +101,6 @@ class Outcome:
 
     Attributes:
         waiting: The share of requests that waited for a load.
-        p50_s: Half of the answers took at most that long.
-        usd_per_month: The price of the instances.
         busy: The share of the GPUs' time.
         gave_up: Whether it was ended because too many requests waited.
         cause: Why the endpoint cannot serve the requests at all; "" if it can.
@@ -142,12 +130,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """A belief on which a plan rests, and what the plan would do if it were wrong.
-
-    Attributes:
-        belief: The belief, by its id where there is one.
-        outcomes: What is found, by what is assumed instead.
-    """
+    """A belief on which a plan rests, by its id if it has one, and the outcomes if it were wrong."""
 
     belief: str
     outcomes: Mapping[str, Outcome]
@@ -165,7 +148,6 @@ class Plan:
             `triton_models.check.fits`. "" if nothing limits.
         pinned: The cheapest fleet with a fifth of the models pinned; None if they fit on no type, or the
             plan has pinned models.
-        doubts: What the best fleet rests on.
         today: The fleet that is compared with the plan; None without one.
         hot: The names of the models that are pinned in it.
         tried: All fleets that were simulated with all requests, or until too many waited.
@@ -209,26 +191,27 @@ class Planner:
         Raises:
             FleetError: A model, or those that are pinned, fit on none of the types.
         """
-        found = self._cheapest_of_each(offers, pinned)
-        if not found:
+        outcomes = self._cheapest_by_type(offers, pinned)
+        if not outcomes:
             self._refuse(offers, pinned)
-        found.sort(key=lambda each: (not each.meets(self._limits), each.usd_per_month, each.waiting))
+        outcomes.sort(key=lambda one: (not one.meets(self._limits), one.usd_per_month, one.waiting))
+        best = outcomes[0] if outcomes[0].meets(self._limits) else None
         plan = Plan(
             traffic=str(self._traffic),
             models=self._models,
             limits=self._limits,
-            best=found[0] if found[0].meets(self._limits) else None,
-            others=found[1:] if found[0].meets(self._limits) else found,
+            best=best,
+            others=outcomes[1:] if best else outcomes,
             today=None if today is None else self.simulate(today),
-            hot=[self._models[each].name for each in self._popular[:pinned].tolist()],
+            hot=[self._models[index].name for index in self._popular[:pinned].tolist()],
         )
-        if plan.best is not None:
-            plan = self._around(plan, plan.best, offers)
+        if best is not None:
+            plan = self._around(plan, best, offers)
         return replace(plan, tried=tuple(self._tried.values()))
 
-    def _cheapest_of_each(self, offers: Sequence[Offer], pinned: int) -> list[Outcome]:
+    def _cheapest_by_type(self, offers: Sequence[Offer], pinned: int) -> list[Outcome]:
         """Return the cheapest fleet of each type on which the models fit."""
-        fitting = [each for each in offers if self._fits(each, pinned=pinned)]
+        fitting = [offer for offer in offers if self._fits(offer, pinned=pinned)]
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             return list(threads.map(lambda offer: self.cheapest(offer, pinned=pinned), fitting))
 
@@ -236,20 +219,16 @@ class Planner:
         """Add what stands next to the best fleet, and what it rests on."""
         fleet, fifth = best.fleet, len(self._models) // _FIFTH
         fewer = replace(fleet, least=max(1, fleet.least - 1), most=max(1, fleet.most - 1))
-        pinned = self._cheapest_of_each(offers, fifth) if fifth and not fleet.pinned else []
+        pinned = self._cheapest_by_type(offers, fifth) if fifth and not fleet.pinned else []
+        pinned = [outcome for outcome in pinned if outcome.meets(self._limits)]
+        rates, sizes = self._traffic.rates(), self._sizes(fleet.offer)
         return replace(
             plan,
             fewer=self.simulate(fewer) if fleet.most > 1 else None,
             limit=self._limit(fewer) if fleet.most > 1 else "",
-            pinned=min(
-                (each for each in pinned if each.meets(self._limits)),
-                key=lambda each: each.usd_per_month,
-                default=None,
-            ),
+            pinned=min(pinned, key=lambda outcome: outcome.usd_per_month, default=None),
             doubts=list(self._doubts(fleet, unloads=best.unloads)),
-            by_mean_rates=waiting_by_mean_rates(
-                self._traffic.rates(), self._sizes(fleet.offer), best.most_instances
-            ),
+            by_mean_rates=waiting_by_mean_rates(rates, sizes, best.most_instances),
         )
 
     def _limit(self, fewer: Fleet) -> str:
@@ -275,12 +254,12 @@ class Planner:
         """
         key = (offer.room, end)
         if key not in self._shares:
-            found = [share_of(each, offer.room, end).fraction for each in self._models]
-            self._shares[key] = np.array(found)
+            shares = [share_of(model, offer.room, end).fraction for model in self._models]
+            self._shares[key] = np.array(shares)
         return self._shares[key]
 
     def _refuse(self, offers: Sequence[Offer], pinned: int) -> None:
-        most = min(offers, key=lambda each: float(self._sizes(each).max()))
+        most = min(offers, key=lambda offer: float(self._sizes(offer).max()))
         largest = self._models[int(self._sizes(most).argmax())]
         share = share_of(largest, most.room)
         what = f"{largest.name} needs about {share.fraction:.1f} times {LIMITS[share.limit]}"
@@ -314,7 +293,7 @@ class Planner:
             if not other.meets(self._limits):
                 break
             count, found = count - 1, other
-        return min([found, *self._scaled(found)], key=lambda each: each.usd_per_month)
+        return min([found, *self._scaled(found)], key=lambda outcome: outcome.usd_per_month)
 
     def _nearest(self, largest: Fleet, least: int) -> Outcome:
         """Return the smallest fleet that does about as well as the largest one, which misses the limits."""
@@ -329,16 +308,15 @@ class Planner:
 
     def _busy_instances(self, offer: Offer) -> int:
         """Return the number of instances whose GPUs are just not always busy."""
-        work_s = float(self._traffic.rates() @ [each.busy_s.values[LIKELY] for each in self._models])
+        work_s = float(self._traffic.rates() @ self._values("busy_s", LIKELY))
         return min(_MOST_INSTANCES, max(1, math.ceil(work_s / offer.type.gpu_count / _FULL)))
 
     def _first_guess(self, offer: Offer, least: int) -> int:
         """Return the number of instances that is enough by mean rates."""
         rates, sizes = self._traffic.rates(), self._sizes(offer)
-        for count in range(least, _MOST_INSTANCES):
-            if waiting_by_mean_rates(rates, sizes, count) <= self._limits.waiting:
-                return count
-        return _MOST_INSTANCES
+        counts = range(least, _MOST_INSTANCES)
+        enough = (n for n in counts if waiting_by_mean_rates(rates, sizes, n) <= self._limits.waiting)
+        return next(enough, _MOST_INSTANCES)
 
     def _scaled(self, found: Outcome) -> Iterator[Outcome]:
         """Yield fleets with scaling that meet the limits."""
@@ -369,13 +347,9 @@ class Planner:
         gives_up: bool = False,
         most_requests: float = math.inf,
     ) -> Outcome:
-        """Return what a fleet does with the requests.
+        """Return what a fleet does with the requests, or with the first ones.
 
-        Args:
-            fleet: The fleet.
-            assumed: What else is assumed.
-            gives_up: Whether to stop once more requests wait than the limits allow.
-            most_requests: The number of requests after which it ends.
+        If it gives up, it stops once more requests wait than the limits allow.
         """
         offer = fleet.offer
         same = (offer.room, offer.type.gpu_count, fleet.least, fleet.most, fleet.tracking)
@@ -386,7 +360,7 @@ class Planner:
             if key not in self._known or (self._known[key].gave_up and not gives_up):
                 self._known[key] = self._simulated(fleet, assumed, most_requests, gives_up=gives_up)
         found = self._known[key]
-        price = fleet.offer.price.usd_per_hour
+        price = offer.price.usd_per_hour
         usd = found.instance_hours * price * HOURS_PER_MONTH / (self._traffic.seconds / _HOUR_S)
         found = replace(found, fleet=fleet, usd_per_month=usd)
         if assumed == Assumed():
@@ -456,16 +430,17 @@ class Planner:
         )
 
     def _arrays(self, fleet: Fleet, assumed: Assumed) -> Models:
-        pinned = np.zeros(len(self._models), np.bool_)
-        pinned[self._popular[: fleet.pinned]] = True
         return Models(
             memory=self._sizes(fleet.offer, assumed.memory),
-            disk=np.array([each.disk for each in self._models]),
-            fetch_s=np.array([each.fetch_s.values[assumed.times] for each in self._models]),
-            load_s=np.array([each.load_s.values[assumed.times] for each in self._models]),
-            busy_s=np.array([each.busy_s.values[assumed.busy] for each in self._models]),
-            pinned=pinned,
+            disk=np.array([model.disk for model in self._models]),
+            fetch_s=self._values("fetch_s", assumed.times),
+            load_s=self._values("load_s", assumed.times),
+            busy_s=self._values("busy_s", assumed.busy),
+            pinned=np.isin(np.arange(len(self._models)), self._popular[: fleet.pinned]),
         )
+
+    def _values(self, name: str, end: int) -> Array:
+        return np.array([getattr(model, name).values[end] for model in self._models])
 
     def _doubts(self, fleet: Fleet, *, unloads: int) -> Iterator[Doubt]:
         """Yield the beliefs that change the figures, one at a time."""
@@ -481,20 +456,20 @@ class Planner:
                 ("unload-takes-seconds", {"half a second": Assumed(unload_s=_QUICK_UNLOAD_S)}),
                 ("unload-stalls", {"as since 25.12": Assumed(stalls=True)}),
             ]
-        if any(len(set(each.busy_s.values)) > 1 for each in self._models):
+        if any(len(set(model.busy_s.values)) > 1 for model in self._models):
             busy = {"least": Assumed(busy=LEAST), "most": Assumed(busy=MOST)}
             doubted.append(("GPU time of a request", busy))
         if fleet.tracking is not None:
             starts = {"half": Assumed(starts=0.5), "twice": Assumed(starts=2.0)}
             doubted.append(("start-takes-twelve-minutes", starts))
+
+        def simulate(assumed: Assumed) -> Outcome:
+            return self.simulate(fleet, assumed, most_requests=_FOR_DOUBTS)
+
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            each_of = [(belief, what, case) for belief, cases in doubted for what, case in cases.items()]
-            found = threads.map(
-                lambda each: self.simulate(fleet, each[2], most_requests=_FOR_DOUBTS), each_of
-            )
-            outcomes = dict(zip([each[:2] for each in each_of], found, strict=True))
-        for belief, cases in doubted:
-            yield Doubt(belief=belief, outcomes={what: outcomes[belief, what] for what in cases})
+            outcomes = threads.map(simulate, [case for _, cases in doubted for case in cases.values()])
+            for belief, cases in doubted:
+                yield Doubt(belief=belief, outcomes=dict(zip(cases, outcomes, strict=False)))
 
 
 def percentiles(counts: Array, shares: Sequence[float]) -> Sequence[float]:
@@ -502,9 +477,9 @@ def percentiles(counts: Array, shares: Sequence[float]) -> Sequence[float]:
     total = np.cumsum(counts)
     if not total[-1]:
         return [math.nan for _ in shares]
-    found = []
+    times = []
     for share in shares:
         bucket = int(np.searchsorted(total, math.ceil(total[-1] * share)))
         octave, part = divmod(bucket, BUCKETS_PER_OCTAVE)
-        found.append(SMALLEST_S * 2.0**octave * (1 + (part + 0.5) / BUCKETS_PER_OCTAVE))
-    return found
+        times.append(SMALLEST_S * 2.0**octave * (1 + (part + 0.5) / BUCKETS_PER_OCTAVE))
+    return times

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem, raise_if_any
-from triton_models.load.schedule import MOST, Schedule
+from triton_models.load.schedule import MOST, Schedule, csv_rows
 from triton_models.plan.compiled import Array, draw_requests
 
 REQUESTS = Check(id="plan-requests", source=FROM_ARGUMENTS)
@@ -25,43 +24,9 @@ _NUMBER = re.compile(r"(\d{1,9})(?:\D.*)?", re.ASCII)
 _MOST_MISTAKES = 10
 
 
-class Traffic(Protocol):
-    """Requests. The same ones come each time."""
-
-    @property
-    def seconds(self) -> float:
-        """The length."""
-
-    @property
-    def count(self) -> int:
-        """The number of requests."""
-
-    @property
-    def warm_up(self) -> int:
-        """The number of requests that are not counted, in which models are loaded for the first time."""
-
-    def rates(self) -> Array:
-        """Return the requests per second of each model, in the mean."""
-
-    def busiest(self) -> float:
-        """Return the requests per second of the busiest minute."""
-
-    def parts(self) -> Iterator[tuple[Array, Array]]:
-        """Yield moments in order, and the indices of models."""
-
-    def __str__(self) -> str:
-        """Return it in words."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steady:
-    """A Poisson process of constant rate.
-
-    Attributes:
-        rate: Requests per second.
-        models: The number of models, the most popular one first.
-        popularity: The exponent of Zipf's law.
-    """
+    """A Poisson process of constant rate, whose first model is the most popular one by Zipf's law."""
 
     rate: float
     seconds: float
@@ -76,7 +41,7 @@ class Steady:
 
     @property
     def warm_up(self) -> int:
-        """A tenth: that of a fleet which has served for long is asked for."""
+        """The requests in which models are loaded for the first time, which do not count: a tenth."""
         return self.count // 10
 
     def __str__(self) -> str:
@@ -86,8 +51,8 @@ class Steady:
     def rates(self) -> Array:
         """Return the requests per second of each model."""
         weights = np.arange(1, self.models + 1, dtype=float) ** -self.popularity
-        found: Array = self.rate * weights / weights.sum()
-        return found
+        rates: Array = self.rate * weights / weights.sum()
+        return rates
 
     def busiest(self) -> float:
         """Return the rate."""
@@ -123,8 +88,7 @@ def _aliases(shares: Array) -> tuple[Array, Array]:
     """Return Walker's table, of which a column and a number between 0 and 1 choose an index."""
     count = len(shares)
     keep, other = shares * count, np.arange(count, dtype=np.int32)
-    small = [int(each) for each in np.flatnonzero(keep < 1)]
-    large = [int(each) for each in np.flatnonzero(keep >= 1)]
+    small, large = np.flatnonzero(keep < 1).tolist(), np.flatnonzero(keep >= 1).tolist()
     while small and large:
         less, more = small.pop(), large.pop()
         other[less] = more
@@ -161,8 +125,9 @@ class Recorded:
 
     def rates(self) -> Array:
         """Return the requests per second of each model, in the mean."""
-        found: Array = np.bincount(self.schedule.model, minlength=len(self.schedule.models)) / self.seconds
-        return found
+        counts = np.bincount(self.schedule.model, minlength=len(self.schedule.models))
+        rates: Array = counts / self.seconds
+        return rates
 
     def busiest(self) -> float:
         """Return the requests per second of the busiest minute."""
@@ -173,6 +138,9 @@ class Recorded:
         at, model = self.schedule.at, self.schedule.model
         for start in range(0, len(at), _PART):
             yield at[start : start + _PART], model[start : start + _PART]
+
+
+Traffic: TypeAlias = Steady | Recorded
 
 
 def read_counts(path: Path, models: Sequence[str], *, seed: int) -> Schedule:
@@ -194,36 +162,24 @@ def read_counts(path: Path, models: Sequence[str], *, seed: int) -> Schedule:
     if len(counts) > len(models):
         what = f"there are {len(counts):,} rows, and {len(models):,} models"
         raise REQUESTS.error(what=what, where=str(path), fix="give as many models with --models")
-    model, minute = (each.repeat(counts.ravel()) for each in np.indices(counts.shape).reshape(2, -1))
+    model, minute = np.indices(counts.shape).reshape(2, -1).repeat(counts.ravel(), axis=1)
     at = (minute + np.random.default_rng(seed).random(len(minute))) * _MINUTE_S
-    order = np.argsort(at, kind="stable")
-    return Schedule(at=at[order], model=model[order].astype(np.int32), models=tuple(models))
+    return Schedule.sorted(at, model, models)
 
 
 def _read_counts(path: Path) -> Array:
     """Return the numbers of a file, with a row for each model; raise all its mistakes as one error."""
-    if not path.is_file():
-        fix = "name a CSV file of requests per minute"
-        raise REQUESTS.error(what="there is no such file", where=str(path), fix=fix)
     problems: list[Problem] = []
     counts = []
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = csv.reader(file)
-        try:
-            minutes = _minutes(next(rows, []), where=f"{path}, line 1")
-            for row in filter(None, rows):
-                try:
-                    counts.append([_count(row[index]) for index in minutes])
-                except (ValueError, IndexError):
-                    problems += _mistakes(row, minutes, where=f"{path}, line {rows.line_num}")
-                if len(problems) > _MOST_MISTAKES:
-                    break
-        except (UnicodeError, csv.Error) as error:
-            where, fix = (
-                f"{path}, line {rows.line_num + isinstance(error, UnicodeError)}",
-                "write it as CSV in UTF-8",
-            )
-            raise REQUESTS.error(what=str(error), where=where, fix=fix) from None
+    with csv_rows(path, REQUESTS, fix="name a CSV file of requests per minute") as (rows, where):
+        minutes = _minutes(next(rows, []), where=f"{path}, line 1")
+        for row in filter(None, rows):
+            try:
+                counts.append([_count(row[index]) for index in minutes])
+            except (ValueError, IndexError):
+                problems += _mistakes(row, minutes, where=where())
+            if len(problems) > _MOST_MISTAKES:
+                break
     raise_if_any(problems)
     return np.array(counts, np.int64)
 
@@ -232,12 +188,8 @@ def _minutes(titles: Sequence[str], *, where: str) -> Mapping[int, str]:
     """Return the titles of the minutes by their places in a row."""
     numbered = {place: title.strip() for place, title in enumerate(titles) if title.strip()[:1].isdecimal()}
     numbers = [_NUMBER.fullmatch(title) for title in numbered.values()]
-    sequence = [int(number[1]) for number in numbers if number]
-    if (
-        sequence
-        and len(sequence) == len(numbers)
-        and sequence in [list(range(at, at + len(sequence))) for at in (0, 1)]
-    ):
+    sequence = [number and int(number[1]) for number in numbers]
+    if sequence and sequence in [list(range(at, at + len(sequence))) for at in (0, 1)]:
         return numbered
     first = ", ".join(repr(title[:40]) for title in titles[:8]) or "nothing"
     raise REQUESTS.error(

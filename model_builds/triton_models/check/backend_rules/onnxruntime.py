@@ -19,7 +19,6 @@ from .refusal import Config, Refusal, served_dims  # noqa: TID252  stand-ins imp
 DEFAULT_MAX_BATCH_SIZE = 4
 """What the server writes for a network that can batch, if it completes the configuration."""
 
-_KINDS = {"seq": "sequence", "map": "map", "sparse_tensor": "sparse_tensor", "optional": "optional"}
 _ONNX_TYPES = {
     kind: f"ONNX_TYPE_{kind.replace('_', '').upper()}" for kind in ("sequence", "map", "sparse_tensor")
 }
@@ -104,7 +103,7 @@ def network_of(session: Any) -> Network:
 def _described(entry: Any) -> Tensor:
     kind, _, element = str(entry.type).removesuffix(")").partition("(")
     if kind != "tensor":
-        return Tensor(name=entry.name, data_type=kind, dims=(), kind=_KINDS.get(kind, kind))
+        return Tensor(name=entry.name, data_type=kind, dims=(), kind="sequence" if kind == "seq" else kind)
     known = _ELEMENTS.get(element)
     sizes = (size if isinstance(size, int) and size >= 0 else -1 for size in entry.shape)
     data_type = f"TYPE_{known}" if known else element.upper()
@@ -114,10 +113,10 @@ def _described(entry: Any) -> Tensor:
 def refusals(
     config: Config, network: Network, *, model: str, completes: bool = False, has_bf16: bool = True
 ) -> list[Refusal]:
-    """Return why the backend refuses a configuration; nothing if it loads the model.
+    """Return why the backend refuses a configuration before its completion; nothing if it loads the model.
 
     Args:
-        config: The configuration, before the server completes it.
+        config: The configuration.
         network: What ONNX Runtime says of the file.
         model: The model's name, in the messages.
         completes: True if the server completes configurations.

@@ -20,34 +20,21 @@ MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 
 def refusals(config: Config) -> list[Refusal]:
     """Return what the backend refuses in the parameters, whatever files there are."""
-    values = _values(config)
+    values, problems = _values(config), []
     path, on_cpu = values.get(ENVIRONMENT, ""), values.get(ON_CPU, "yes")
-    found = []
     if on_cpu not in {"yes", "no"}:
-        found.append(
-            Refusal(
-                message=f"Incorrect value for {ON_CPU}: {on_cpu}'",
-                what=f"{ON_CPU} is {on_cpu!r}",
-                at=f"parameters: {ON_CPU}",
-                fix="write yes or no, in lower case",
-            )
-        )
+        message, fix = f"Incorrect value for {ON_CPU}: {on_cpu}'", "write yes or no, in lower case"
+        what, at = f"{ON_CPU} is {on_cpu!r}", f"parameters: {ON_CPU}"
+        problems.append(Refusal(message=message, what=what, at=at, fix=fix))
     if path and not path.startswith(("/", MODEL_DIRECTORY)):
         name = posixpath.basename(path.rstrip("/")) or "environment.tar.gz"
-        known = (
-            "only a path that begins with it is the model's directory"
-            if MODEL_DIRECTORY in path
-            else ("the server looks for it in its own working directory")
-        )
-        found.append(
-            Refusal(
-                message=f"Failed to get the canonical path for {path}.",
-                what=f"{ENVIRONMENT} is {path!r}: {known}",
-                at=f"parameters: {ENVIRONMENT}",
-                fix=f"write {MODEL_DIRECTORY}/{name}, and put {name} into the model's directory",
-            )
-        )
-    return found
+        why = "the server looks for it in its own working directory"
+        if MODEL_DIRECTORY in path:
+            why = "only a path that begins with it is the model's directory"
+        message, at = f"Failed to get the canonical path for {path}.", f"parameters: {ENVIRONMENT}"
+        fix = f"write {MODEL_DIRECTORY}/{name}, and put {name} into the model's directory"
+        problems.append(Refusal(message=message, what=f"{ENVIRONMENT} is {path!r}: {why}", at=at, fix=fix))
+    return problems
 
 
 def environment_of(config: Config, directory: str) -> str:

@@ -14,11 +14,8 @@ Config = Mapping[str, Any]
 class Refusal:
     """One reason for which a backend does not load a model.
 
-    Attributes:
-        message: The backend's own words, from its source.
-        what: The mistake, for the user of `fleet check`.
-        at: The part of the configuration, such as "input 'x'".
-        fix: What to write instead, as an imperative.
+    The message is the backend's own. `fleet check` says what is wrong, at which part of the configuration,
+    and the fix, as an imperative.
     """
 
     message: str

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.networks import read_onnx_file, side_files
 from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
@@ -203,26 +203,23 @@ def write_onnx(file: Path, folder: Path) -> None:
     """Write the declaration of an ONNX file, with the file and its side file."""
     signature = _signature(file)
     _refuse_sequences(file, signature)
-    refuse_unprintable(
-        [file.name, *side_files(file), *(each.name for each in (*signature.inputs, *signature.outputs))],
-        where="--onnx",
-    )
-    others = [file.with_name(name) for name in side_files(file)]
+    tensors = (*signature.inputs, *signature.outputs)
+    sides = side_files(file)
+    refuse_unprintable([file.name, *sides, *(tensor.name for tensor in tensors)], where="--onnx")
+    others = [file.with_name(name) for name in sides]
     raise_if_any(
         Problem(
-            what=f"{each.name} is a link to {each.readlink()}",
-            where=str(each),
+            what=f"{side.name} is a link to {side.readlink()}",
+            where=str(side),
             why="its content would be copied and published",
-            fix=f"copy the file there: cp --remove-destination {each.resolve()} {each}",
+            fix=f"copy the file there: cp --remove-destination {side.resolve()} {side}",
             rule="side-file-link",
         )
-        for each in others
-        if each.is_symlink() and not each.resolve().is_relative_to(file.parent.resolve())
+        for side in others
+        if side.is_symlink() and not side.resolve().is_relative_to(file.parent.resolve())
     )
     _copy([file, *others], folder)
-    batched = all(
-        each.dims and not isinstance(each.dims[0], int) for each in (*signature.inputs, *signature.outputs)
-    )
+    batched = all(tensor.dims and not isinstance(tensor.dims[0], int) for tensor in tensors)
     batched = batched and not _prevents_batches(file)
     batch = _BATCH if batched else 0
     inputs, outputs = served_tensors(
@@ -234,15 +231,10 @@ def write_onnx(file: Path, folder: Path) -> None:
     )
     words = _known_words(file)
     examples = [_example(tensor, batched=batched, word=words.get(tensor.name, "text")) for tensor in inputs]
-    own = {tensor.name: tensor.dims for tensor in (*signature.inputs, *signature.outputs)}
-    taken = {
-        tensor.name: (-1,) if batched else () for tensor in inputs if len(own[tensor.name] or ()) == batched
-    }
-    given = {
-        tensor.name: (-1, 1) if batched else (1,)
-        for tensor in outputs
-        if len(own[tensor.name] or ()) == batched
-    }
+    # Without a dimension besides the batch.
+    scalars = {tensor.name for tensor in tensors if len(tensor.dims or ()) == batched}
+    taken = {tensor.name: (-1,) if batched else () for tensor in inputs if tensor.name in scalars}
+    given = {tensor.name: (-1, 1) if batched else (1,) for tensor in outputs if tensor.name in scalars}
     evaluated = _evaluates(
         folder / file.name,
         [(name, f"{value}.reshape({taken[name]})" if name in taken else value) for name, value in examples],
@@ -261,19 +253,26 @@ def write_onnx(file: Path, folder: Path) -> None:
     (folder / "build.py").write_text(text, encoding="utf-8")
 
 
-def _prevents_batches(file: Path) -> str:
-    """Return why requests cannot be joined, by running batches of 1 and 3; empty if they can, or unknown."""
+def _run(code: str, *arguments: str, timeout: float, stdin: bytes = b"") -> bytes | None:
+    """Return what Python code prints in a process of its own; None if it fails or takes too long."""
     try:
         run = subprocess.run(
-            [sys.executable, "-c", _BATCHES, str(file), str(_BATCH), *sys.path],
+            [sys.executable, "-c", code, *arguments, *sys.path],
+            input=stdin,
             capture_output=True,
-            timeout=_BATCHES_S,
+            timeout=timeout,
             check=False,
             preexec_fn=tie_to_parent,
         )
     except subprocess.TimeoutExpired:
-        return ""
-    reason = run.stdout.decode(errors="replace").strip() if run.returncode == 0 else ""
+        return None
+    return run.stdout if run.returncode == 0 else None
+
+
+def _prevents_batches(file: Path) -> str:
+    """Return why requests cannot be joined, by running batches of 1 and 3; empty if they can, or unknown."""
+    printed = _run(_BATCHES, str(file), str(_BATCH), timeout=_BATCHES_S) or b""
+    reason = printed.decode(errors="replace").strip()
     if reason:
         sys.stderr.write(f"note: max_batch_size is 0, because {reason}\n")
     return reason
@@ -285,9 +284,9 @@ def fixed_batch(file: Path) -> int | None:
     Networks without a batch have tensors of one dimension, or of different first sizes.
     """
     signature = _signature(file)
-    sizes = {each.dims[0] if each.dims else None for each in (*signature.inputs, *signature.outputs)}
-    (size, *others) = sizes
-    rows = any(each.dims and len(each.dims) > 1 for each in signature.inputs)
+    tensors = (*signature.inputs, *signature.outputs)
+    (size, *others) = {tensor.dims[0] if tensor.dims else None for tensor in tensors}
+    rows = any(tensor.dims and len(tensor.dims) > 1 for tensor in signature.inputs)
     return size if isinstance(size, int) and not others and rows else None
 
 
@@ -343,15 +342,15 @@ def _names(folder: Path, file: Path, kind: str) -> dict[str, str]:
 
 
 def _signature(file: Path) -> Signature:
+    head, why = None, "it is not an ONNX file"
     try:
         path = fetch(LocalWeights(path=str(file)))
         head = read_onnx_file(path)
-        said = "it is not an ONNX file"
     except OSError as error:
-        head, said = None, error.strerror or str(error)
+        why = error.strerror or str(error)
     if head is None or not head.signature.outputs:
         raise FleetError.of(
-            what=f"{one_line(str(file))} cannot be read: {said}",
+            what=f"{one_line(str(file))} cannot be read: {why}",
             where="--onnx",
             fix="check the path, or export it again",
             rule="network-file",
@@ -364,36 +363,28 @@ def _refuse_sequences(file: Path, signature: Signature) -> None:
     sequences = [tensor.name for tensor in signature.outputs if tensor.data_type in {"sequence", "map"}]
     if not sequences:
         return
-    fix = _ZIP_MAP_OPTIONS.get(_producer(file), "") or "cut it out: python -c '" + _cut(file, sequences) + "'"
-    raise FleetError(
-        [
-            Problem(
-                what=f"output {name!r} is a sequence of maps, not a tensor",
-                where=f"the network in {file.name}",
-                why="Triton has no maps, and does not load a network with such an output",
-                fix=fix,
-                rule="network-type",
-            )
-            for name in sequences
-        ]
+    import onnx
+
+    network = onnx.load_model(file, load_external_data=False)
+    cut = _cut(network.graph.node, sequences, file.name)
+    raise_if_any(
+        Problem(
+            what=f"output {name!r} is a sequence of maps, not a tensor",
+            where=f"the network in {file.name}",
+            why="Triton has no maps, and does not load a network with such an output",
+            fix=_ZIP_MAP_OPTIONS.get(network.producer_name) or f"cut it out: python -c '{cut}'",
+            rule="network-type",
+        )
+        for name in sequences
     )
 
 
-def _producer(file: Path) -> str:
-    import onnx
-
-    return str(onnx.load_model(file, load_external_data=False).producer_name)
-
-
-def _cut(file: Path, outputs: Iterable[str]) -> str:
+def _cut(nodes: Iterable[Any], outputs: Iterable[str], file: str) -> str:
     """Return the code that replaces outputs of ZipMap by the tensors that it turns into maps."""
-    import onnx
-
-    nodes = onnx.load_model(file, load_external_data=False).graph.node
     tensors = {name: node.input[0] for node in nodes if node.op_type == "ZipMap" for name in node.output}
     names = {name: tensors[name] for name in outputs if name in tensors}
     return (
-        f"import onnx; m = onnx.load({literal(file.name)}); g = m.graph; t = {json.dumps(names)}; "
+        f"import onnx; m = onnx.load({literal(file)}); g = m.graph; t = {json.dumps(names)}; "
         "o = [t.get(v.name, v.name) for v in g.output]; "
         "n = [n for n in g.node if n.output[0] not in t]; v = [v for v in g.output if v.name not in t]; "
         "v += [onnx.helper.make_tensor_value_info(t[k], 1, [None, None]) for k in t]; "
@@ -454,17 +445,7 @@ def _evaluates(file: Path, examples: list[tuple[str, str]]) -> bool:
 
     It fails for operators of other domains and for shapes that do not fit, and a network may loop forever.
     """
-    if sum(each.stat().st_size for each in file.parent.iterdir()) > _LARGEST_REFERENCE_BYTES:
+    if sum(path.stat().st_size for path in file.parent.iterdir()) > _LARGEST_REFERENCE_BYTES:
         return False
-    try:
-        run = subprocess.run(
-            [sys.executable, "-c", _EVALUATE, str(file), str(_MOST_BYTES), *sys.path],
-            input=json.dumps(examples).encode(),
-            capture_output=True,
-            timeout=_EVALUATE_S,
-            check=False,
-            preexec_fn=tie_to_parent,
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return run.returncode == 0
+    stdin = json.dumps(examples).encode()
+    return _run(_EVALUATE, str(file), str(_MOST_BYTES), timeout=_EVALUATE_S, stdin=stdin) is not None
