@@ -90,13 +90,10 @@ class NetworkCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floor:
-    """The least time of a batch on a GPU, in seconds.
+    """The least time of a batch on a GPU, in seconds: of its arithmetic, and to move its bytes.
 
-    Attributes:
-        arithmetic_s: The time of its arithmetic at the GPU's peak.
-        bytes_s: The time to read weights and inputs, to write outputs, and to write and read the values
-            between fused groups, once each.
-        unfused_s: The time of all bytes if no operators are fused, which is no part of the floor.
+    Weights and inputs are read once, and outputs written; values between fused groups are written and read.
+    Without fusion, which is no part of the floor, so are all values.
     """
 
     batch: int

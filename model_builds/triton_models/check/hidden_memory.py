@@ -63,8 +63,7 @@ def hidden_memory(layout: Layout, folder: str, config: ModelConfig) -> str | Non
 
     The folder is the model's directory in the artifact, with a slash at the end, or "".
     """
-    code = _Code(_trees(layout, folder))
-    groups = config.instance_group
+    code, groups = _Code(_trees(layout, folder)), config.instance_group
     if groups and all(group.kind == group.KIND_CPU for group in groups) and not code.ignores_kind:
         return None
     names = {path.rpartition("/")[2] for path in (*layout.files, *layout.directories)}

@@ -89,7 +89,7 @@ def network_of_file(
     source: Path | bytes | None,
     *,
     level: int = 0,
-    recorded: Mapping[str, Sequence[int]] | None = None,
+    recorded: Mapping[str, Sequence[int | None]] | None = None,
 ) -> Network:
     """Return what ONNX Runtime says of a file, which is None if it is too large to load.
 
@@ -101,14 +101,12 @@ def network_of_file(
     session = None if source is None else session_of(source, level=level)
     if session is not None:
         return network_of(session)
-    known = dict(recorded or _inferred(source))
+    outputs = [_tensor(tensor, unknown=None) for tensor in head.signature.outputs]
+    sizes = {name: tuple(dims) for name, dims in (recorded or _inferred(source)).items()}
     return Network(
-        inputs=tuple(_tensor(tensor, is_output=False) for tensor in head.signature.inputs),
-        outputs=tuple(
-            _with_sizes(_tensor(tensor, is_output=True), known.get(tensor.name))
-            for tensor in head.signature.outputs
-        ),
-        initializers=tuple(_tensor(tensor, is_output=False) for tensor in head.initializers),
+        inputs=tuple(_tensor(tensor, unknown=-1) for tensor in head.signature.inputs),
+        outputs=tuple(replace(tensor, dims=sizes.get(tensor.name, tensor.dims)) for tensor in outputs),
+        initializers=tuple(_tensor(tensor, unknown=-1) for tensor in head.initializers),
     )
 
 
@@ -143,21 +141,16 @@ def recorded_sizes(signature: Signature) -> dict[str, list[int]]:
     }
 
 
-def _tensor(tensor: NetworkTensor, *, is_output: bool) -> Tensor:
+def _tensor(tensor: NetworkTensor, *, unknown: int | None) -> Tensor:
     """Return a tensor as the file describes it; only ONNX Runtime knows an output's open sizes."""
     kind = tensor.data_type if tensor.data_type in _KINDS else "tensor"
-    dims: tuple[int | None, ...] | None = None if is_output else ()
+    dims: tuple[int | None, ...] | None = () if unknown else None
     if tensor.dims is not None:
-        unknown = None if is_output else -1
         dims = tuple(size if isinstance(size, int) else unknown for size in tensor.dims)
     return Tensor(name=tensor.name, data_type=tensor.data_type, dims=dims, kind=kind)
 
 
-def _with_sizes(tensor: Tensor, sizes: Sequence[int | None] | None) -> Tensor:
-    return tensor if sizes is None else replace(tensor, dims=tuple(sizes))
-
-
-def _inferred(source: Path | bytes | None) -> dict[str, list[int | None]]:
+def _inferred(source: Path | bytes | None) -> Mapping[str, Sequence[int | None]]:
     """Return the sizes of outputs that the package onnx infers; nothing without it."""
     if source is None:
         return {}
