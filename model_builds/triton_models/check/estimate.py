@@ -29,7 +29,6 @@ from triton_models.facts.tensorrt import ENGINE_AT_LOAD_S
 PROFILE = Check(id="plan-models", source=FROM_ARGUMENTS)
 
 _MB = 10**6
-_SUMMED = ("memory", "host", "shared", "load_s")
 _ROWS = 32
 _HALF, _SINGLE = 2, 4  # bytes of a number
 
@@ -177,7 +176,10 @@ def of_layout(layout: Layout) -> Profile:
     return replace(
         together,
         backends=frozenset().union(*(part.backends for part in parts)),
-        **{name: Range.total([getattr(part, name) for part in parts]) for name in _SUMMED},
+        memory=Range.total([part.memory for part in parts]),
+        host=Range.total([part.host for part in parts]),
+        shared=Range.total([part.shared for part in parts]),
+        load_s=Range.total([part.load_s for part in parts]),
     )
 
 
