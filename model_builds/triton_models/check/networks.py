@@ -231,7 +231,7 @@ def _check_script(report: Findings, model: Model, config: ModelConfig, path: str
         fix = "save torch.jit.script(network) or torch.jit.trace(network, example) with torch.jit.save(); "
         fix += "LibTorch() does, for a network and its weights"
         report.file(path)(TORCHSCRIPT_FILE, f"a file of {content}, not of TorchScript", fix=fix, why=why)
-    forward = read_forward(file) if file else None
+    forward = read_forward(file)
     if forward is None or model.text is None:  # without a configuration, config-missing says it
         return
     script = Script(arguments=dict(forward.arguments), returns=forward.returns)
