@@ -15,6 +15,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from triton_models.artifact.networks import (
     AOTI_FILE,
