@@ -191,9 +191,12 @@ def test_a_network_that_cannot_be_compared_is_built_without_a_record_and_says_so
     )
 
 
-def test_rows_that_the_source_answers_with_nan_are_counted(built, capsys):
-    assert record(built("g (float[rows, 4] X) => (float[rows, 4] Y) { Y = Log(X) }")).drawn == 512
-    assert "note: the source of net answers NaN or infinity to " in capsys.readouterr().err
+def test_rows_that_the_source_answers_with_nan_prove_nothing(built, capsys):
+    drawn = record(built("g (float[rows, 4] X) => (float[rows, 4] Y) { Y = Log(X) }")).drawn
+    assert 0 < drawn < 512
+    assert (
+        f"note: the source of net answers NaN or infinity to {512 - drawn} of 512 " in capsys.readouterr().err
+    )
 
 
 BATCHES = {
@@ -345,12 +348,25 @@ def test_sizes_that_take_too_long_are_halved_and_the_record_says_so():
     assert not replace(drawing, operations=1e6).limits
 
 
+def test_a_network_whose_rows_take_minutes_gets_few_of_them():
+    inputs = [NetworkTensor(name="X", data_type="TYPE_FP32", dims=["rows", 4])]
+    drawing = Drawn(model=OnnxFile(name="net", max_batch_size=8), inputs=inputs, operations=6e12)
+    assert [len(request["X"]) for request in drawing.requests()] == [1, 2, 1, 1, 1]
+
+
+def test_requests_that_are_kept_take_a_bounded_memory():
+    image = [3, 1080, 1920]
+    inputs = [NetworkTensor(name="X", data_type="TYPE_UINT8", dims=["rows", *image])]
+    drawing = Drawn(model=OnnxFile(name="net", max_batch_size=8), inputs=inputs)
+    assert sum(request["X"].nbytes for request in drawing.requests()) < 200e6
+
+
 @pytest.mark.parametrize("batch", [1, 2, 8])
 def test_a_costly_network_gets_all_kinds_of_values(batch, tmp_path):
     onnx.save(network := network_of(TANH, opsets=OPSETS), tmp_path / "net.onnx")
     inputs = onnx_signature(tmp_path / "net.onnx").inputs
     model = OnnxFile(name="net", max_batch_size=batch)
-    drawing = Drawn(model=model, inputs=inputs, accepted=accepted_by(network), operations=1e12)
+    drawing = Drawn(model=model, inputs=inputs, accepted=accepted_by(network), operations=3e11)
     rows = np.concatenate([each["X"] for each in drawing.requests()])
     assert len(rows) < 32
     assert [(np.abs(rows).max(axis=1) > each).any() for each in (1e5, 1e8)] == [True, True]

@@ -144,7 +144,7 @@ def _fix_of_difference(model: Network, difference: Difference | None) -> str:
         return f"{ranges}; otherwise allow a larger tolerance, or serve it with {backend}"
     if difference is not None and difference.drawn:
         hidden = "correct forward() where it decides by values that tracing does not see"
-        return f"{ranges}; otherwise allow a larger tolerance, or {hidden}"
+        return f"{ranges}; otherwise allow a larger tolerance, {script}, or {hidden}"
     return f"correct forward() where it decides by values or sizes, or {script}"
 
 
@@ -193,7 +193,7 @@ def _record(comparison: Comparison, job: Job, *, allowed: float, precision: Prec
         return
     job.compared[model.name] = Compared(
         examples=len(comparison.drawing.written),
-        drawn=comparison.rows,
+        drawn=comparison.rows - comparison.not_finite,
         allowed=allowed,
         precision=precision,
         limits=limits,

@@ -248,6 +248,8 @@ class Comparison:
                 self._draw()
             except Exception as error:  # noqa: BLE001  whatever a framework raises
                 refusal = f"{type(error).__name__}: {first_line(error)}"
+                if isinstance(error, TimeoutError):
+                    break
             else:
                 return self
         raise self._refuses_drawn(refusal)
@@ -298,6 +300,9 @@ class Comparison:
         (_, alone), count = self.drawn[0], _rows_of(request)
         try:
             together = self.source(request)
+        except TimeoutError as error:
+            self.why_not = f"{count} rows take too long here: {error}"
+            return
         except Exception as error:  # noqa: BLE001  whatever a framework raises
             for row in range(1, count):  # a row that is refused alone says nothing about batches
                 self.source({name: value[row : row + 1] for name, value in request.items()})

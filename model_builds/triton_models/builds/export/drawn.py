@@ -29,7 +29,9 @@ FEW = 4
 _LARGEST_BATCH = 256
 _OPERATIONS = 1e10  # about two seconds of a core
 _MOST_BYTES = 64 << 20  # of one request
+_BYTES_IN_ALL = 1 << 30  # they are kept, with the answers
 _MOST_OPERATIONS = 1e11  # of one request
+_OPERATIONS_OF_KINDS = 4e12  # of the rows of all kinds: a minute of a core
 _MOST_TOKENS = 8192  # whose attention scores still fit
 _OPEN_SIZES = (4, 7, 3, 1, 16, 64, 224, 576, 16000)
 _WORDS = ("", "a", "yes", "Zürich", "text with spaces")
@@ -74,7 +76,15 @@ class Drawn:
     def rows(self) -> int:
         """How many rows are drawn, or requests for a network without a batch."""
         most = _ROWS if self.batches else _REQUESTS
-        return max(FEW, min(most, int(_OPERATIONS / max(self.operations, 1.0))))
+        sizes = {key: max(of) for key, of in self._candidates().items()}
+        kept = _BYTES_IN_ALL // max(self._row_bytes(sizes), 1)
+        return max(FEW, min(most, kept, int(_OPERATIONS / max(self.operations, 1.0))))
+
+    @property
+    def _kinds(self) -> int:
+        """How many kinds of rows there are: all, but of a network whose rows take seconds."""
+        affordable = int(_OPERATIONS_OF_KINDS / max(self.operations, 1.0))
+        return max(1, min(len(ROW_KINDS), affordable))
 
     def requests(self) -> Iterator[Tensors]:
         """Yield requests; the first row of the second one is the first request, if the network batches.
@@ -84,7 +94,7 @@ class Drawn:
         """
         left, number = self.rows, 0
         if self.batches:
-            batch = min(3, self.model.max_batch_size)
+            batch = min(3, max(2, self._kinds), self.model.max_batch_size)
             second = self.request(0, batch=batch, sizes=1)
             yield {name: value[:1] for name, value in second.items()}
             yield second
@@ -101,7 +111,7 @@ class Drawn:
         yield 1, self._largest_sizes(), 0
         yield 1, -1, 5  # an uneven kind has padding
         batch = self.largest_batch
-        for kind in range(0, len(ROW_KINDS), batch):
+        for kind in range(0, self._kinds, batch):
             yield batch, 0 if self.batches else kind % 2, kind
 
     def _many(self, number: int, left: int) -> Iterator[Tensors]:
@@ -203,7 +213,7 @@ class Drawn:
         tried = [sizes for key, sizes in self._candidates().items() if key in declared]
         least = math.prod(sizes[0] / max(sizes[-1], 1) for sizes in tried)  # as a part of the usual cost
         affordable = int(_MOST_OPERATIONS / max(self.operations * least, 1.0))
-        return min(self._joined, max(len(ROW_KINDS), affordable))
+        return min(self._joined, max(self._kinds, affordable))
 
     @property
     def limits(self) -> str:

@@ -324,9 +324,9 @@ def _rounding(half: Any) -> Any:
         for place, name in enumerate(node.output):
             if types.setdefault(name, result_type) != _HALF or node.op_type in _KEEPS_ROUNDED:
                 continue
-            node.output[place] = exact = f"{name}:exact"
+            node.output[place] = f"{name}:exact"
             rounded = f"{name}:rounded"
-            nodes.append(onnx.helper.make_node("Cast", [exact], [rounded], to=_HALF))
+            nodes.append(onnx.helper.make_node("Cast", [node.output[place]], [rounded], to=_HALF))
             nodes.append(onnx.helper.make_node("Cast", [rounded], [name], to=_SINGLE))
     _replace(single.graph.node, nodes)
     return single
