@@ -422,7 +422,13 @@ def test_the_file_of_a_pytorch_network_is_compared_with_the_module_and_not_with_
 
 
 def torch_network(
-    forward: str, backend: str, *, fields: str = "", inputs: str = "", name: str = "INPUT__0"
+    forward: str,
+    backend: str,
+    *,
+    fields: str = "",
+    inputs: str = "",
+    name: str = "INPUT__0",
+    examples: str = "[[0.5, 1]], np.float32",
 ) -> str:
     """Return a declaration of a network with one input that a backend of PyTorch serves."""
     inputs = inputs or f'Tensor("{name}", "FP32", [2])'
@@ -443,7 +449,7 @@ def network():
 
 def examples():
     import numpy as np
-    return [Example(name="one", inputs={{"{name}": np.array([[0.5, 1]], np.float32)}})]
+    return [Example(name="one", inputs={{"{name}": np.array({examples})}})]
 
 BUILD = ModelDefinition(
     name="net", description="made up", output="OUTPUT__0", examples=examples, reference=dict, tolerance=1e-4,
@@ -489,6 +495,26 @@ def test_a_trace_that_loses_a_branch_on_values_is_refused_and_scripting_keeps_it
         refused(served_by_torch, forward, inputs=inputs, fields="max_batch_size=0").rule == "source-differs"
     )
     assert record(served_by_torch(forward, scripted, inputs=inputs, fields="max_batch_size=0")).drawn == 128
+
+
+@pytest.mark.parametrize(
+    ("data_type", "forward", "branch"),
+    [
+        ("FP32", "y = self.table(x[:, 0].long())", "x[:, 1].max() > 100_000"),
+        ("INT64", "y = self.table(x[:, 0]) * x[:, 1:].float()", "x[:, 1].max() > 100_000"),
+        ("INT64", "y = x.float()", "x.max() > 100_000"),
+    ],
+    ids=["beside a category", "whole beside a category", "counts"],
+)
+def test_amounts_are_large_beside_categories_and_where_examples_look_like_masks(
+    data_type, forward, branch, served_by_torch
+):
+    forward += f"\nif {branch}:\n    y = y + 1\nreturn y"
+    inputs = f'Tensor("INPUT__0", "{data_type}", [2])'
+    examples = {"examples": f"[[1, 1]], np.{'float32' if data_type == 'FP32' else 'int64'}"}
+    problem = refused(served_by_torch, forward, inputs=inputs, **examples)
+    assert problem.rule == "source-differs"
+    assert record(served_by_torch(forward.partition("\n")[0] + "\nreturn y", inputs=inputs, **examples))
 
 
 def test_scripting_keeps_a_branch_on_each_row(served_by_torch):

@@ -361,6 +361,7 @@ def network():
         def __init__(self):
             super().__init__()
             torch.manual_seed(0)
+            self.table = torch.nn.Embedding(201, 2)
             self.last = torch.nn.Linear(4, 2)
         def forward(self, X):
             return torch.sigmoid(self.last(FIRST))
@@ -380,6 +381,8 @@ BUILD = ModelDefinition(
 """
 FLOATS = 'Tensor("X", "FP32", [4])'
 BETWEEN = 'inputs_between={"X": Between(0, 200, why="scaled before")}'
+# Of one input, the first column is a category, and the last two are amounts.
+BESIDE = "torch.cat([self.table(X[:, 0].long()), torch.log1p(X[:, 2:].abs().float())], 1)"
 
 
 @pytest.mark.parametrize(
@@ -392,8 +395,22 @@ BETWEEN = 'inputs_between={"X": Between(0, 200, why="scaled before")}'
         ("torch.log1p(X)", "float32", BETWEEN, ["fp16"]),
         ("torch.log1p(X.float())", "int64", BETWEEN, ["fp16"]),
         ("X.clamp(0, 4)", "float32", "", ["fp16"]),
+        ("(X - X.mean(1, keepdim=True)) / (X.std(1, keepdim=True) + 1e-8)", "float32", "", []),
+        (BESIDE, "float32", "", []),
+        (BESIDE, "int64", "", []),
+        (
+            BESIDE.replace("self.table(", "torch.nn.functional.one_hot(").replace("()),", "(), 130)[:, :2],"),
+            "int64",
+            "",
+            [],
+        ),
+        (BESIDE, "int64", BETWEEN.replace("200", "2000"), ["fp16"]),
     ],
-    ids=["log", "norm", "layer norm", "whole", "a range", "whole with a range", "any size survives"],
+    ids=[
+        *("log", "norm", "layer norm", "whole", "a range", "whole with a range", "any size survives"),
+        "an epsilon",
+        *("beside a category", "whole beside a category", "beside one_hot", "a range beside a category"),
+    ],
 )
 def test_features_are_in_fp16_only_if_large_ones_survive_or_never_come(
     first, data_type, more, expected, tmp_path
@@ -404,3 +421,40 @@ def test_features_are_in_fp16_only_if_large_ones_survive_or_never_come(
     text = TABULAR.replace("FIRST", first).replace("TYPE", data_type).replace("INPUT", tensor)
     (folder / "build.py").write_text(text.replace("MORE", more))
     assert precisions(build("net", models=tmp_path / "models", output=tmp_path / "out")) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "example", "name", "said"),
+    [
+        ("torch.log1p(X.float())", "[[1, 0, 0, 1]]", "X", "differs by inf for the drawn X=["),
+        ("torch.log1p(mask.float())", "[[1, 0, 0, 1]]", "mask", "'mask' is drawn as a mask, and the network"),
+        ("torch.log1p(mask.float())", "[[1, 0, 0, 9]]", "mask", "differs by inf for the drawn mask=["),
+        ("30 - torch.log1p(X.float())", "[[1200, 0, 0, 9]]", "X", "differs by inf for the drawn X=["),
+        ("self.table(X).sum(2) * X", "[[1, 0, 0, 1]]", "X", "'X' is drawn as places in a table, and the"),
+        ("self.table(X).sum(2) * (X > 0)", "[[1, 0, 0, 1]]", "X", ""),
+        ("torch.where(X.bool(), 1.0, 2.0)", "[[1, 0, 0, 1]]", "X", ""),
+    ],
+    ids=[
+        *(
+            "counts",
+            "a name",
+            "a name and counts",
+            "from a constant",
+            "a table that is a number, too",
+            "a table",
+        ),
+        "a mask that chooses",
+    ],
+)
+def test_whole_numbers_in_arithmetic_are_in_fp16_only_if_no_guess_bounds_them(  # noqa: PLR0917
+    first, example, name, said, tmp_path, capsys
+):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    text = TABULAR.replace("FIRST", first).replace("[[120, 13, 42, 3]]", example).replace("TYPE", "int64")
+    text = text.replace("INPUT", FLOATS.replace("FP32", "INT64")).replace("MORE", "")
+    text = text.replace('"X"', f'"{name}"').replace("forward(self, X)", f"forward(self, {name})")
+    (folder / "build.py").write_text(text)
+    root = build("net", models=tmp_path / "models", output=tmp_path / "out")
+    assert precisions(root) == ([] if said else ["fp16"])
+    assert said in capsys.readouterr().err

@@ -45,6 +45,13 @@ _ASKS = frozenset(
     }
 )
 _CHOOSES = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "Where": 0, "Reshape": 1, "Slice": 1}
+_KEEPS = _PICKS | frozenset(
+    {
+        *("Ceil", "Clip", "Concat", "Flatten", "Floor", "Identity", "Reshape", "Round", "Slice", "Split"),
+        *("Squeeze", "Transpose", "Unsqueeze"),
+    }
+)
+"""Operators that compute nothing with a float."""
 _FLOATS = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE and BFLOAT16 of onnx.TensorProto
 _BOOL = 9
 _ARITHMETIC = frozenset({"Sub", "Add", "Div", "Mul"})
@@ -69,6 +76,7 @@ _KEEPS_VALUES = frozenset(
         *("squeeze", "t", "to", "transpose", "type", "unsqueeze", "view"),
     }
 )
+_CASTS = frozenset({"float", "double", "to", "type", "mul", "__mul__", "__rmul__", "div", "__truediv__"})
 _KNOWS_NAN = frozenset({"isnan", "nan_to_num", "isfinite", "nanmean", "nansum", "nanmedian"})
 
 
@@ -81,7 +89,7 @@ class Accepted:
         center: The values that the first operators subtract, per feature.
         scale: The values that they divide by, per feature.
         features: True if operators on rows of features read it: its values may be of any size.
-        computes: True if its whole numbers become floats, with which the graph computes.
+        computes: True if the graph computes with its numbers, as floats, on any path.
         mask: True if the graph subtracts it from a constant, as masks are.
         missing: True if an operator knows NaN.
         numbers: The only whole numbers that a lookup knows.
@@ -139,8 +147,11 @@ def values_of(graph: Any) -> dict[str, Any]:
 def accepted_by(network: Any) -> dict[str, Accepted]:
     """Return what a network of onnx says about each of its inputs."""
     graph = _Graph.of(network)
-    names = [tensor.name for tensor in network.graph.input]
-    return {name: replace(graph.follow(name), computes=graph.computes(name)) for name in names}
+    types = {tensor.name: tensor.type.tensor_type.elem_type for tensor in network.graph.input}
+    return {
+        name: replace(graph.follow(name), computes=graph.computes(name, is_float=kind in _FLOATS))
+        for name, kind in types.items()
+    }
 
 
 def accepted_by_module(
@@ -152,7 +163,10 @@ def accepted_by_module(
     from torch.utils.flop_counter import FlopCounterMode
 
     accepted = {
-        name: Accepted(features=value.is_floating_point() and value.ndim == 2)  # noqa: PLR2004  rows and features
+        name: Accepted(
+            features=value.is_floating_point() and value.ndim == 2,  # noqa: PLR2004  rows and features
+            computes=value.is_floating_point(),
+        )
         for name, value in inputs.items()
     }
     tensors = [(value, name) for name, value in inputs.items()]
@@ -165,7 +179,7 @@ def accepted_by_module(
             function = getattr(func, "__name__", "")
             arguments = [*args, *(kwargs or {}).values()]
             for name in [name for value, name in tensors if any(value is one for one in arguments)]:
-                accepted[name] = _read_call(function, arguments, accepted[name])
+                accepted[name] = _read_call(function, arguments, accepted[name], answer)
                 if function in _KEEPS_VALUES and isinstance(answer, torch.Tensor):
                     tensors.append((answer, name))
             return answer
@@ -177,7 +191,7 @@ def accepted_by_module(
     return accepted, float(counter.get_total_flops())
 
 
-def _read_call(function: str, arguments: Sequence[Any], so_far: Accepted) -> Accepted:
+def _read_call(function: str, arguments: Sequence[Any], so_far: Accepted, answer: Any) -> Accepted:
     """Return what a function of PyTorch adds about an input, which is among its arguments."""
     import torch
 
@@ -186,7 +200,10 @@ def _read_call(function: str, arguments: Sequence[Any], so_far: Accepted) -> Acc
         return replace(so_far, table=min(tables[0], so_far.table or tables[0])) if tables else so_far
     if function == "one_hot" and isinstance(arguments[-1], int) and arguments[-1] > 0:
         return replace(so_far, table=min(arguments[-1], so_far.table or arguments[-1]))
-    return replace(so_far, missing=so_far.missing or function in _KNOWS_NAN)
+    computes = function in _CASTS and isinstance(answer, torch.Tensor) and answer.is_floating_point()
+    return replace(
+        so_far, computes=so_far.computes or computes, missing=so_far.missing or function in _KNOWS_NAN
+    )
 
 
 @dataclass(slots=True)
@@ -219,9 +236,21 @@ class _Graph:
             accepted = self._read(node, value, accepted)
         return accepted
 
-    def computes(self, name: str) -> bool:
-        """Return whether numbers of an input become floats, whatever is computed with them before."""
-        return any(_makes_floats(node) for node, _ in self._walk(name, _keeps_numbers))
+    def computes(self, name: str, *, is_float: bool) -> bool:
+        """Return whether a graph computes with floats that it has of an input, or makes of its numbers."""
+        floats = {name} if is_float else set()
+        for node, value in self._walk(name, _keeps_numbers):
+            kind, is_float = node.op_type, value in floats
+            makes_floats = kind == "Cast" and _attribute(node, "to", 0) in _FLOATS
+            if not _keeps_numbers(node, value):
+                continue
+            if kind in {"CastLike", "Gemm", "MatMul"} or (makes_floats and not is_float):
+                return True
+            if is_float and kind not in _KEEPS | {"Cast"}:
+                return True
+            if makes_floats or (is_float and kind != "Cast"):
+                floats.update(node.output)
+        return False
 
     def _walk(self, name: str, passes: Callable[[Any, str], bool]) -> Iterator[tuple[Any, str]]:
         """Yield operators with the value that they read, from a value on, through those that pass it on."""
@@ -263,6 +292,9 @@ class _Graph:
     def _table(self, node: Any, place: int) -> int | None:
         """Return the entries of the table that an operator indexes with a value."""
         axis, table = 0, ""
+        if node.op_type == "Equal" and node.input[1 - place] in self.constants:  # one_hot of PyTorch
+            values = self.constants[node.input[1 - place]]().ravel()
+            return values.size if values.size > 1 and (values == np.arange(values.size)).all() else None
         if node.op_type in {"Gather", "GatherElements"} and place == 1:
             axis, table = _attribute(node, "axis", 0), node.input[0]
         elif node.op_type == "ArrayFeatureExtractor" and place == 1:
@@ -310,12 +342,6 @@ def _scaling_by(node: Any, place: int, constant: np.ndarray) -> tuple[np.ndarray
     if kind in {"Sub", "Add"}:
         return (flat if kind == "Sub" and place == 0 else -flat), None
     return None, _finite(flat if kind == "Div" else 1 / flat)
-
-
-def _makes_floats(node: Any) -> bool:
-    to = _attribute(node, "to", 0) if node.op_type == "Cast" else 1
-    casts = node.op_type in {"Cast", "CastLike", "Gemm", "MatMul"}
-    return casts and to in _FLOATS
 
 
 def _keeps_numbers(node: Any, value: str) -> bool:

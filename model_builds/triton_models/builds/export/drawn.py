@@ -6,8 +6,9 @@ sources give equal records.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +34,7 @@ _BYTES_IN_ALL = 1 << 30  # they are kept, with the answers
 _MOST_OPERATIONS = 1e11  # of one request
 _OPERATIONS_OF_KINDS = 4e12  # of the rows of all kinds: a minute of a core
 _MOST_TOKENS = 8192  # whose attention scores still fit
+_MOST_COLUMNS = 256  # of which each is tried
 _OPEN_SIZES = (4, 7, 3, 1, 16, 64, 224, 576, 16000)
 _WORDS = ("", "a", "yes", "Zürich", "text with spaces")
 _STEP = 11  # without a common factor with the number of kinds: single rows are of every kind
@@ -51,6 +53,7 @@ class Drawn:
         operations: What one row costs, in arithmetic operations.
         sizes: The sizes of dimensions that nothing declares; see `possible_sizes`.
         of_examples: Strings come from the examples, because the network refuses others.
+        amounts: Columns, of inputs that index a table, in which the source takes any number.
     """
 
     model: Network
@@ -61,6 +64,7 @@ class Drawn:
     operations: float = 0.0
     sizes: Sequence[int] = ()
     of_examples: bool = False
+    amounts: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def ranges(self) -> Mapping[str, Between]:
@@ -137,7 +141,7 @@ class Drawn:
     def _known(self, tensor: NetworkTensor) -> Accepted:
         return self.accepted.get(tensor.name, Accepted())
 
-    def is_mask(self, tensor: NetworkTensor) -> bool:
+    def is_mask(self, tensor: NetworkTensor) -> bool:  # noqa: PLR0911  one for each sign
         """Return whether an input says which of the other values count."""
         span, kind = self.ranges.get(tensor.name), tensor.data_type.removeprefix("TYPE_")
         accepted, by_name = self._known(tensor), "mask" in tensor.name.lower()
@@ -149,11 +153,13 @@ class Drawn:
             return False
         if span is not None:
             return (span.low, span.high) == (0, 1)
+        shown = [request[tensor.name] for request in self.written]
+        if not all(np.isin(value, (0, 1)).all() for value in shown):
+            return False
         if kind == "BOOL" or accepted.mask or by_name:
             return True
-        numbers = accepted.features or accepted.computes or kind in {"INT8", "UINT8"}
-        shown = [request[tensor.name] for request in self.written]
-        return all(np.isin(value, (0, 1)).all() for value in shown) if shown else not numbers
+        numbers = accepted.features or accepted.computes
+        return not numbers and (bool(shown) or kind not in {"INT8", "UINT8"})
 
     def empty_masks(self, request: Tensors) -> dict[str, np.ndarray]:
         """Return for each mask of a request which of its rows have a mask without a token."""
@@ -292,12 +298,48 @@ class Drawn:
             tried.setdefault(key, sizes)
         return tried
 
-    def choices(self) -> Iterator[Drawn]:
-        """Yield ways to draw, until the network accepts one: sizes, and for strings the examples' own."""
+    def choices(self, source: Callable[[Tensors], Any] | None) -> Iterator[Drawn]:
+        """Yield ways to draw, until the network accepts one: sizes, and for strings the examples' own.
+
+        The source says which columns take any number, unless what it refuses must not be tried.
+        """
         strings = any(tensor.data_type == "TYPE_STRING" for tensor in self.inputs)
         for of_examples in (False, True) if self.examples and strings else (False,):
             for sizes in self.possible_sizes():
-                yield replace(self, sizes=sizes, of_examples=of_examples)
+                choice = replace(self, sizes=sizes, of_examples=of_examples)
+                inputs = self.inputs if source else ()
+                columns = {tensor.name: choice._free_columns(tensor, source) for tensor in inputs}
+                amounts = {name: free for name, free in columns.items() if free is not None and free.any()}
+                yield from [replace(choice, amounts=amounts)] * bool(amounts)
+                yield choice
+
+    def _free_columns(self, tensor: NetworkTensor, source: Any) -> np.ndarray | None:
+        """Return which columns the source takes any number in, of an input of which some index a table."""
+        columns, known = (tensor.dims or ("",))[-1], self._known(tensor)
+        if (
+            known.table is None
+            or not known.computes
+            or len(tensor.dims or ()) <= self.batches
+            or not isinstance(columns, int)
+            or columns * self.operations > _OPERATIONS
+            or columns > _MOST_COLUMNS
+        ):
+            return None
+        in_table = replace(self, amounts={tensor.name: np.zeros(columns, bool)})
+        request = in_table.request(0, batch=1, sizes=1)
+        usual, span = request[tensor.name], self.ranges.get(tensor.name)
+        limits = np.iinfo(usual.dtype) if usual.dtype.kind in "iu" else np.finfo("f")
+        ends = (span.low, span.high) if span else (-1e9, 1e9)
+
+        def takes(column: int, number: float) -> bool:
+            values = usual.copy()
+            values[..., column] = min(max(number, limits.min), limits.max)
+            with contextlib.suppress(Exception):  # whatever a framework raises
+                source({**request, tensor.name: values})
+                return True
+            return False
+
+        return np.array([all(takes(place, number) for number in ends) for place in range(columns)])
 
     @property
     def has_open_sizes(self) -> bool:
@@ -329,6 +371,7 @@ class Drawn:
             shown=[request[tensor.name] for request in self.written],
             random=random,
             mask=self.is_mask(tensor),
+            amounts=self.amounts.get(tensor.name),
         )
         draw = row.floats if dtype.kind == "f" else row.integers
         values = np.stack([draw(first + place) for place in range(shape[0] if batches else 1)])

@@ -31,6 +31,7 @@ class Row:
     Attributes:
         shown: The values of the user's examples.
         mask: True if the input says which of the other values count.
+        amounts: Which columns hold amounts, of an input whose other columns index a table.
     """
 
     tensor: NetworkTensor
@@ -40,21 +41,38 @@ class Row:
     shown: Sequence[np.ndarray]
     random: Any
     mask: bool
+    amounts: np.ndarray | None
 
     def floats(self, place: int) -> np.ndarray:
         """Return a row of floats."""
-        whole = self.accepted.table is not None or bool(self.accepted.numbers)
+        table = self.accepted.table is not None and self.amounts is None
+        whole = table or bool(self.accepted.numbers)
         if self.span is not None:
             whole = self.span.never_empty
         if whole:
             return self.integers(place).astype(float)
         if self.span is not None:
-            return self._within(self.span, place)
+            return self._beside_places(self._within(self.span, place), place)
         round_, kind = divmod(place, len(ROW_KINDS))
         values = self._of_kind(ROW_KINDS[kind], both_signs=round_ % 2 == 1)
         if self.accepted.missing and place % _EVERY_THIRD == 1:
             values = np.where(self.random.random(self.shape) < _MISSING, np.nan, values)
-        return values
+        return self._beside_places(values, place)
+
+    def _beside_places(self, values: np.ndarray, place: int) -> np.ndarray:
+        """Return amounts, with places in a table in the other columns; every fourth row has only these."""
+        if self.amounts is None:
+            return values
+        places = self._places(place)
+        if self.span is not None:
+            places = np.clip(places, self.span.low, self.span.high)
+        return np.where(self.amounts & (place % 4 > 0), values, places)
+
+    def _places(self, place: int) -> np.ndarray:
+        table = self.accepted.table or 1
+        ends = {1: 0, 2: table - 1}
+        values = self.random.integers(0, table, self.shape)
+        return np.full(self.shape, ends[place % 5]) if place % 5 in ends else np.asarray(values)
 
     def _of_kind(self, kind: str, *, both_signs: bool) -> np.ndarray:
         """Return a row of a kind.
@@ -87,13 +105,12 @@ class Row:
         kind = self.tensor.data_type.removeprefix("TYPE_")
         values: Any
         if self.span is not None and not self.span.never_empty:
-            values = np.round(self._within(self.span, place))
+            values = self._beside_places(np.round(self._within(self.span, place)), place)
         elif accepted.numbers:
             values = random.choice(np.array(accepted.numbers), shape)
         elif accepted.table is not None:
-            ends = {1: 0, 2: accepted.table - 1}
-            values = random.integers(0, accepted.table, shape)
-            values = np.full(shape, ends[place % 5]) if place % 5 in ends else values
+            amounts = self.amounts is not None
+            values = self._beside_places(self._amounts(place), place) if amounts else self._places(place)
         elif kind in {"UINT8", "INT8"}:
             limits = np.iinfo(kind.lower())
             values = random.integers(limits.min, limits.max + 1, shape)

@@ -155,9 +155,12 @@ def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
     drawing, accepted = comparison.drawing, accepted_by(network)
     for tensor in drawing.inputs:
         known, span = accepted.get(tensor.name, Accepted()), drawing.ranges.get(tensor.name)
-        whole = known.computes and known.table is None and not known.numbers
-        if tensor.data_type not in {"TYPE_FP32", "TYPE_FP64"} and not whole:
+        if tensor.data_type not in {"TYPE_FP32", "TYPE_FP64"} and not known.computes:
             continue
+        amounts = drawing.amounts.get(tensor.name)
+        guess = "a mask" if drawing.is_mask(tensor) else "places in a table" if known.table else ""
+        if guess and known.computes and span is amounts is None and tensor.data_type != "TYPE_BOOL":
+            yield f"input {tensor.name!r} is drawn as {guess}, and the network computes with its numbers"
         promised = max(abs(span.low), abs(span.high)) if span is not None else 0.0
         if promised > _LARGEST:
             yield f"input {tensor.name!r} reaches {promised:g}, FP16 {_LARGEST:g}"
@@ -165,7 +168,8 @@ def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
             reach = f"reaches about {known.reach:.2g}, by the operator that reads it"
             limit = f"FP16 ends at {_LARGEST:g}, and has all whole numbers only up to {_LARGEST_WHOLE}"
             yield f"input {tensor.name!r} {reach}; {limit}"
-        for number in _coarse(request[tensor.name] for request in drawing.written):
+        columns = ... if amounts is None else (..., amounts)
+        for number in _coarse(request[tensor.name][columns] for request in drawing.written):
             yield f"an example has {tensor.name}={number:.10g}, a whole number that FP16 does not have"
 
 
