@@ -352,6 +352,54 @@ def test_a_network_of_pytorch_is_in_fp16_by_default_if_drawn_inputs_stay_equal(
     assert ("Mul" in said) == (not precision)
 
 
+RANKED = """
+from triton_models.spec import *
+
+def network():
+    import torch
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.items = torch.nn.Linear(6, 400, bias=False)
+            self.register_buffer("names", torch.randperm(400) + 1_000_000)
+        def forward(self, X):
+            return RANKING
+    return Net()
+
+def examples():
+    import numpy as np
+    return [Example(name="one", inputs={"X": np.array([[0.5, 1, -2, 3, 0.1, 2]], np.float32)})]
+
+BUILD = ModelDefinition(
+    name="net", description="made up", output="Y", examples=examples, reference=dict,
+    tolerance={"fp32": 1e-4, "fp16": 1e-2},
+    models=[PyTorchNetwork(
+        name="net", network=network, inputs=[Tensor("X", "FP32", [6])], outputs=["Y"], max_batch_size=8,
+        inputs_between={"X": Between(-3, LARGEST, why="scaled before")},
+    )],
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ranking", "largest", "said"),
+    [
+        ("self.names[self.items(X).topk(5).indices]", "3", "stays in FP32: Y differs by "),
+        ("torch.cdist(X, self.items.weight * 30).topk(5).indices", "1e9", "stays in FP32: "),
+        ("(self.items(X) > 0).all(1, keepdim=True).long() + 1_000_000", "3", ""),
+    ],
+    ids=["names", "distances to the last bit", "equal"],
+)
+def test_whole_numbers_are_equal_or_not_except_where_scores_tie(ranking, largest, said, tmp_path, capsys):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    (folder / "build.py").write_text(RANKED.replace("RANKING", ranking).replace("LARGEST", largest))
+    root = build("net", models=tmp_path / "models", output=tmp_path / "out")
+    assert precisions(root) == ([] if said else ["fp16"])
+    assert said in capsys.readouterr().err
+
+
 TABULAR = """
 from triton_models.spec import *
 

@@ -178,6 +178,16 @@ def export(path: Path, network: torch.nn.Module) -> None:
     export_onnx(network, path, inputs={"X": torch.ones(2, 4)}, outputs=["Y"], dynamic={"X": {0: "batch"}})
 
 
+@pytest.mark.parametrize(
+    ("kept", "constant"), [("Add", 1e-8), ("Sub", 1e-9), ("Mul", 1.000005), ("Div", 0.999995)]
+)
+def test_an_optimised_file_keeps_constants_that_are_almost_nothing(kept, constant, built):
+    values = "float[rows, 4] X) => (float[rows, 4] Y"
+    graph = f"g ({values}) <float c = {{{constant}}}> {{ a = {kept}(X, c) Y = Tanh(a) }}"
+    path = built(network_of(graph).SerializeToString(), options=", optimize=True")
+    assert [node.op_type for node in onnx.load(path).graph.node] == [kept, "Tanh"]
+
+
 def test_an_export_is_checked_too(tmp_path, monkeypatch):
     monkeypatch.setattr(exporting, "serialise", lambda _: bytes_of("Relu(X)", answer="batch, 7"))
     with pytest.raises(FleetError, match="differ in dimension 1") as caught:

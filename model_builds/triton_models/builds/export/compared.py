@@ -2,7 +2,8 @@
 
 The source is the PyTorch module itself, or the ONNX file as the user gave it. A row of drawn inputs may
 differ by the tolerance times the row's largest answer, where that is above 1, and by what the source itself
-moves when its inputs move by their last bit.
+moves when its inputs move by their last bit, or when it rounds otherwise. Whole numbers are no sizes: they
+may differ by the tolerance, and in rows in which the source's own move.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _EXACT = 1e-6  # what sums in another order round, as a part of the largest answ
 _LEAST = 1e-5  # the same, for drawn inputs, some of which are large
 _BATCH_EFFECT = 1e-3
 _MOVES = 8  # last bits, for the roundings inside
+_EXACT_WHOLE = 1 << 20  # whole numbers below do not move: they may be categories
+_DRAWS = 3
 _SHOWN = 6
 
 
@@ -103,17 +106,68 @@ def run_file(network: Any, *, optimized: bool = False) -> Run:
 def run_module(
     network: torch.nn.Module, names: Sequence[str], outputs: Sequence[str], *, device: str = "cpu"
 ) -> Run:
-    """Return a function that answers requests with a PyTorch network, in evaluation mode and in FP32."""
+    """Return what answers requests with a PyTorch network, in evaluation mode and in FP32."""
     import torch
 
     network.eval()
+    if device == "cpu":
+        return ModuleRun(network=network, names=names, outputs=outputs)
     answer = run_torch(network, names, outputs, device=device, threads=threads_of(network))
 
     def exact(inputs: Tensors) -> Answers:
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             return answer(inputs)
 
-    return answer if device == "cpu" else exact
+    return exact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleRun:
+    """Answers requests with a PyTorch network on the CPU."""
+
+    network: torch.nn.Module
+    names: Sequence[str]
+    outputs: Sequence[str]
+
+    def __call__(self, inputs: Tensors) -> Answers:
+        """Return the answers in FP32."""
+        return run_torch(self.network, self.names, self.outputs, threads=threads_of(self.network))(inputs)
+
+    def rounded(self, inputs: Tensors, *, draw: int) -> Answers:
+        """Return the answers in FP64; with a draw in FP32, where what operators read moves by its last bit.
+
+        Small whole numbers are exact. So are tensors that an operator changes, or returns a view of.
+
+        Raises:
+            Exception: The network fixes types, or whatever else it raises.
+        """
+        import torch
+        from torch.utils._python_dispatch import TorchDispatchMode
+        from torch.utils._pytree import tree_map
+
+        random = torch.Generator().manual_seed(draw)
+
+        def move(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+                return torch.float64 if value is torch.float32 and not draw else value
+            if not draw:
+                return value.double()
+            moved = value * (1 + (torch.rand(value.shape, generator=random) - 0.5) * 2**-22)
+            return torch.where((value == value.round()) & (value.abs() < _EXACT_WHOLE), value, moved)
+
+        class Rounded(TorchDispatchMode):
+            def __torch_dispatch__(  # type: ignore[no-untyped-def]
+                self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            ):
+                if not any(result.alias_info for result in func._schema.returns):
+                    args, kwargs = tree_map(move, (args, kwargs))
+                return func(*args, **(kwargs or {}))
+
+        def answer(*tensors: torch.Tensor) -> Any:
+            with Rounded():
+                return self.network(*tensors)
+
+        return run_torch(answer, self.names, self.outputs)(inputs)
 
 
 def threads_of(network: torch.nn.Module) -> int:
@@ -381,29 +435,36 @@ class Comparison:
             if without is not None and errors.shape == without.shape:
                 errors = np.where(without, 0.0, errors)
             limits = max(allowed, _LEAST) * scales if drawn else allowed + _EXACT * scales
+            whole = value.dtype.kind != "f"
+            if whole:
+                limits = np.full_like(scales, max(allowed, _LEAST))
             if (errors <= limits).all():
                 continue
             if drawn:
-                limits = limits + _MOVES * self._movement(request, name, value, rows)
+                moved = self._movement(request, name, value, rows)
+                limits = np.where(moved > 0, np.inf, limits) if whole else limits + _MOVES * moved
                 if (errors <= limits).all() or _only_ties(value, answer, exact, other):
                     continue
             row = int(np.argmax(np.where(np.isnan(errors), np.inf, errors) / limits))
-            amount = float(errors[row] / scales[row]) if drawn else float(errors[row])
+            amount = float(errors[row] / scales[row]) if drawn and not whole else float(errors[row])
             only = {key: tensor[row : row + 1] for key, tensor in request.items()} if rows else request
             return Difference(output=name, amount=amount, allowed=allowed, request=only, drawn=drawn)
         return None
 
     def _movement(self, request: Tensors, output: str, value: np.ndarray, rows: int) -> np.ndarray:
-        """Return how far the source's own answer moves with the last bit of its inputs; zero is exact."""
+        """Return how far the source's own answer moves with the last bit of inputs, and of what it computes.
+
+        Small whole numbers are exact. But scores that are all zero tie, so for whole numbers zeros move, too.
+        """
+        others = [self.source(_moved(request, to))[output] for to in (np.inf, -np.inf, 0)]
+        with contextlib.suppress(Exception):  # of a network that fixes types, or has no FP64
+            if value.dtype.kind != "f":
+                others.append(self.source(_without_zeros(request))[output])
+            if isinstance(self.source, ModuleRun):
+                others += [self.source.rounded(request, draw=draw)[output] for draw in range(1 + _DRAWS)]
         moved: Any = 0.0
-        for to in (np.inf, -np.inf, 0):
-            near = {
-                name: np.where(tensor == 0, tensor, np.nextafter(tensor, tensor.dtype.type(to)))
-                if tensor.dtype.kind == "f"
-                else tensor
-                for name, tensor in request.items()
-            }
-            errors, _ = _errors(value, self.source(near)[output], rows)
+        for other in others:
+            errors, _ = _errors(value, other, rows)
             moved = np.maximum(moved, np.where(np.isfinite(errors), errors, 0.0))
         return np.asarray(moved)
 
@@ -444,6 +505,30 @@ class Comparison:
             fix=f"{sizes}say which values come, such as "
             f'inputs_between={{"{name}": Between(0, 9, why="...")}}',
         )
+
+
+def _moved(request: Tensors, to: float) -> Tensors:
+    """Return a request whose numbers move by their last bit, except for small whole ones."""
+
+    def move(tensor: np.ndarray) -> np.ndarray:
+        if tensor.dtype.kind != "f":
+            return tensor
+        stays = (tensor == np.round(tensor)) & (np.abs(tensor) < _EXACT_WHOLE)
+        return np.where(stays, tensor, np.nextafter(tensor, tensor.dtype.type(to)))
+
+    return {name: move(tensor) for name, tensor in request.items()}
+
+
+def _without_zeros(request: Tensors) -> Tensors:
+    """Return a request with small numbers for zeros."""
+    random = np.random.default_rng(seed=0)
+
+    def move(tensor: np.ndarray) -> np.ndarray:
+        if tensor.dtype.kind != "f":
+            return tensor
+        return np.where(tensor == 0, random.uniform(-1e-6, 1e-6, tensor.shape), tensor).astype(tensor.dtype)
+
+    return {name: move(tensor) for name, tensor in request.items()}
 
 
 def _errors(exact: np.ndarray, other: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
