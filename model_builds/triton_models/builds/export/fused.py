@@ -22,7 +22,7 @@ import onnx_ir
 from triton_models.builds.export.attention import bound_input, equal, requests_of, whole_numbers
 from triton_models.builds.export.compared import first_line
 from triton_models.builds.export.onnx import LARGEST_BYTES, serialise
-from triton_models.builds.export.optimized import hide_small_constants, optimized, show_small_constants
+from triton_models.builds.export.optimized import keep_constants, optimized
 from triton_models.declare.models import PyTorchNetwork
 from triton_models.facts.releases import Release
 
@@ -58,9 +58,8 @@ def _fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
     network = onnx.load(str(path))
     if not any(node.op_type == "Softmax" for node in network.graph.node):
         return 0
-    shown = onnx.ModelProto.FromString(network.SerializeToString())
-    small = hide_small_constants(shown.graph)
-    rewritten, count = optimize_for_ort(onnx_ir.from_proto(shown))
+    keep_constants()
+    rewritten, count = optimize_for_ort(onnx_ir.from_proto(network))
     fused = onnx_ir.to_proto(rewritten)
     own = {node.op_type for node in fused.graph.node if node.domain == _DOMAIN}
     attentions = [node for node in fused.graph.node if node.op_type == "Attention"]
@@ -68,7 +67,6 @@ def _fuse(path: Path, model: PyTorchNetwork, release: Release) -> int:
         return 0
     requests = requests_of(network, path, model)
     for candidate in _candidates(rewritten, whole_numbers(requests[0]), release):
-        show_small_constants(candidate, small)
         finished = _finished(candidate)
         if equal(path, finished, requests):
             path.write_bytes(serialise(finished))
