@@ -178,6 +178,11 @@ def test_a_file_that_the_conversion_breaks_is_refused_and_nothing_replaces_it(bu
     assert precisions(built(TOLERANT, "OnnxRuntime()")) == []
 
 
+def test_a_file_that_ends_onnx_runtime_stays_in_fp32_and_the_build_goes_on(built, monkeypatch):
+    monkeypatch.setattr(half, "_LOAD", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    assert "ONNX Runtime ends with signal 11" in refused(built, TOLERANT).what
+
+
 def options(root: Path) -> dict[str, str]:
     config = read_config(root / "net" / "config.pbtxt")
     entries = config.optimization.execution_accelerators.gpu_execution_accelerator
