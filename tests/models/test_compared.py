@@ -652,6 +652,25 @@ def test_a_mask_without_a_token_that_differs_is_promised_never_to_come(name, tmp
     assert refused(built_with, without).rule == "source-differs"
 
 
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("hides", [False, True])
+def test_a_mask_says_what_counts_or_what_does_not_as_the_source_shows(hides, fails):
+    def source(request: Any) -> Any:
+        empty = (request["mask"] == hides).all(axis=1)
+        if fails and empty.any():
+            msg = "nothing counts"
+            raise ValueError(msg)
+        return {"Y": np.where(empty, np.nan, 1.0)}
+
+    tensor = NetworkTensor(name="mask", data_type="TYPE_BOOL", dims=["rows", 6])
+    drawing = next(Drawn(model=OnnxFile(name="net", max_batch_size=8), inputs=[tensor]).choices(source))
+    rows = [row for request in drawing.requests() for row in request["mask"]]
+    assert all(row[0] != hides for row in rows[:-1])
+    assert any((row == hides).any() for row in rows[:-1])
+    assert (rows[-1] == hides).all() != hides
+    assert not drawing.empty_masks({"mask": np.full((1, 6), not hides)})
+
+
 def test_an_example_with_an_empty_mask_breaks_the_promise(built):
     example = 'lambda: [Example(name="one", inputs={"mask": np.array([[0, 0]])})]'
     graph = "g (int64[rows, n] mask) => (float[rows, n] Y) { Y = Cast<to: int = 1>(mask) }"

@@ -54,6 +54,7 @@ class Drawn:
         sizes: The sizes of dimensions that nothing declares; see `possible_sizes`.
         of_examples: Strings come from the examples, because the network refuses others.
         amounts: Columns, of inputs that index a table, in which the source takes any number.
+        hides: Masks of BOOL say which values do not count, as those of PyTorch's padding do.
     """
 
     model: Network
@@ -65,6 +66,7 @@ class Drawn:
     sizes: Sequence[int] = ()
     of_examples: bool = False
     amounts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    hides: bool = False
 
     @property
     def ranges(self) -> Mapping[str, Between]:
@@ -133,7 +135,8 @@ class Drawn:
         """Yield a request for each mask in which no token counts, unless the declaration excludes that."""
         for tensor in self.inputs:
             span = self.ranges.get(tensor.name)
-            if self.is_mask(tensor) and not (span and (span.never_empty or span.low > 0)):
+            promised = span and (span.never_empty or span.low > 0)
+            if self.is_mask(tensor) and not promised and not self._is_hiding(tensor):
                 request = self.request(number, batch=1, sizes=1, first=0)
                 yield {**request, tensor.name: np.zeros_like(request[tensor.name])}
                 number += 1
@@ -161,6 +164,9 @@ class Drawn:
         numbers = accepted.features or accepted.computes
         return not numbers and (bool(shown) or kind not in {"INT8", "UINT8"})
 
+    def _is_hiding(self, tensor: NetworkTensor) -> bool:
+        return self.hides and tensor.data_type == "TYPE_BOOL" and tensor.name not in self.ranges
+
     def empty_masks(self, request: Tensors) -> dict[str, np.ndarray]:
         """Return for each mask of a request which of its rows have a mask without a token."""
         empty = {}
@@ -168,7 +174,8 @@ class Drawn:
             if self.is_mask(tensor) and (value := request[tensor.name]).size:
                 rows = len(value) if self.batches else 1
                 length = value.shape[-1] if value.ndim > 1 or rows == 1 else 1
-                empty[tensor.name] = (value.reshape(rows, -1, length or 1) == 0).all(-1).any(-1)
+                hidden = value.reshape(rows, -1, length or 1) == self._is_hiding(tensor)
+                empty[tensor.name] = hidden.all(-1).any(-1)
         return {name: rows for name, rows in empty.items() if rows.any()}
 
     def request(
@@ -307,11 +314,26 @@ class Drawn:
         for of_examples in (False, True) if self.examples and strings else (False,):
             for sizes in self.possible_sizes():
                 choice = replace(self, sizes=sizes, of_examples=of_examples)
+                choice = replace(choice, hides=bool(source) and choice._masks_hide(source))
                 inputs = self.inputs if source else ()
                 columns = {tensor.name: choice._free_columns(tensor, source) for tensor in inputs}
                 amounts = {name: free for name, free in columns.items() if free is not None and free.any()}
                 yield from [replace(choice, amounts=amounts)] * bool(amounts)
                 yield choice
+
+    def _masks_hide(self, source: Any) -> bool:
+        """Return whether the source has a finite answer to false masks of BOOL, and none to true ones."""
+        masks = [tensor.name for tensor in self.inputs if replace(self, hides=True)._is_hiding(tensor)]
+        request = self.request(0, batch=1, sizes=1) if masks else {}
+
+        def is_finite(fill: Any) -> bool:
+            filled = {name: fill(request[name]) for name in masks}
+            with contextlib.suppress(Exception):  # whatever a framework raises
+                answers = source({**request, **filled}).values()
+                return all(np.isfinite(answer).all() for answer in answers if answer.dtype.kind == "f")
+            return False
+
+        return bool(masks) and not is_finite(np.ones_like) and is_finite(np.zeros_like)
 
     def _free_columns(self, tensor: NetworkTensor, source: Any) -> np.ndarray | None:
         """Return which columns the source takes any number in, of an input of which some index a table."""
@@ -375,6 +397,8 @@ class Drawn:
         )
         draw = row.floats if dtype.kind == "f" else row.integers
         values = np.stack([draw(first + place) for place in range(shape[0] if batches else 1)])
+        if self._is_hiding(tensor):
+            values = values == 0
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
             values = np.clip(values, max(limits.min, -(2**53)), min(limits.max, 2**53))
