@@ -583,6 +583,15 @@ def test_a_module_that_loops_forever_for_drawn_values_is_stopped(served_by_torch
     assert "it has not answered after 0.5 s" in problem.what
 
 
+def test_a_file_that_takes_too_long_is_said_to(monkeypatch):
+    monkeypatch.setattr(compared, "_LONGEST_S", 0.5)
+    body = "b (int64 i, bool c, float[rows] x) => (bool d, float[rows] y) { d = Identity(c) y = Tanh(x) }"
+    values = "g (float[rows] X) => (float[rows] Y) <int64 n = {2000000000}, bool go = {1}>"
+    run = compared.run_file(network_of(f"{values} {{ Y = Loop (n, go, X) <body = {body}> }}"))
+    with pytest.raises(TimeoutError, match=r"after 0\.5 s"):
+        run({"X": np.ones(1, np.float32)})
+
+
 def test_a_network_without_a_batch_gets_rows_of_every_kind(tmp_path):
     plain = "g (float[4] X) => (float[4] Y) { Y = Tanh(X) }"
     rows = [each["X"] for each in drawn_of(plain, tmp_path, batch=0)]

@@ -35,6 +35,7 @@ DRAWN_INPUTS = Check(id="drawn-inputs", source=FROM_ARGUMENTS)
 SOURCE_DIFFERS = Check(id="source-differs", source=FROM_ARGUMENTS)
 
 _LONGEST_S = 120.0
+_TOO_LONG = "it has not answered after {:g} s"
 _SMALL_NETWORK = 50_000_000  # weights
 _EXACT = 1e-6  # what sums in another order round, as a part of the largest answer
 _LEAST = 1e-5  # the same, for drawn inputs, some of which are large
@@ -77,6 +78,10 @@ def answers_of(session: Any, inputs: Tensors) -> dict[str, np.ndarray]:
     try:
         feed = {name: _texts(inputs[name]) for name in inputs if name in known}
         answers = session.run(names, feed, options)
+    except Exception as error:
+        if options.terminate:
+            raise TimeoutError(_TOO_LONG.format(_LONGEST_S)) from error
+        raise
     finally:
         stop.cancel()
     return {name: value for name, value in zip(names, answers, strict=True) if isinstance(value, np.ndarray)}
@@ -218,8 +223,7 @@ def _limited(seconds: float) -> Iterator[None]:
         return
 
     def stop(*_: object) -> None:
-        msg = f"it has not answered after {seconds:g} s"
-        raise TimeoutError(msg)
+        raise TimeoutError(_TOO_LONG.format(seconds))
 
     handler = signal.signal(signal.SIGALRM, stop)
     timer = signal.setitimer(signal.ITIMER_REAL, seconds)
