@@ -160,7 +160,7 @@ class ModuleRun:
             moved = value * (1 + (torch.rand(value.shape, generator=random) - 0.5) * 2**-22)
             return torch.where((value == value.round()) & (value.abs() < _EXACT_WHOLE), value, moved)
 
-        class Rounded(TorchDispatchMode):
+        class Rounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
             def __torch_dispatch__(  # type: ignore[no-untyped-def]
                 self, func: Any, types: Any, args: Any = (), kwargs: Any = None
             ):
@@ -169,7 +169,7 @@ class ModuleRun:
                 return func(*args, **(kwargs or {}))
 
         def answer(*tensors: torch.Tensor) -> Any:
-            with Rounded():
+            with Rounded():  # type: ignore[no-untyped-call]
                 return self.network(*tensors)
 
         return run_torch(answer, self.names, self.outputs)(inputs)

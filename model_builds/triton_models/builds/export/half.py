@@ -185,7 +185,7 @@ def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
             continue
         amounts = drawing.amounts.get(tensor.name)
         guess = "a mask" if drawing.is_mask(tensor) else "places in a table" if known.table else ""
-        if guess and known.computes and span is amounts is None and tensor.data_type != "TYPE_BOOL":
+        if guess and known.computes and span is None and amounts is None and tensor.data_type != "TYPE_BOOL":
             yield f"input {tensor.name!r} is drawn as {guess}, and the network computes with its numbers"
         promised = max(abs(span.low), abs(span.high)) if span is not None else 0.0
         if promised > _LARGEST:

@@ -23,5 +23,6 @@ def keep_constants() -> None:
 
     # Properties, because the patterns exist already, with tolerances of their own.
     relative = property(lambda constant: 0.0 if constant.value in (0, 1) else 1e-5, lambda *_: None)
-    _pattern_ir.Constant._rel_tol = relative
-    _pattern_ir.Constant._abs_tol = property(lambda _: 0.0, lambda *_: None)
+    exact = property(lambda _: 0.0, lambda *_: None)
+    _pattern_ir.Constant._rel_tol = relative  # type: ignore[assignment]
+    _pattern_ir.Constant._abs_tol = exact  # type: ignore[assignment]
