@@ -289,6 +289,7 @@ def _ends(name: str, users: Mapping[str, list[Any]], ends: set[str]) -> bool:
 def _with_shapes(path: Path, shapes: Mapping[str, Shape]) -> Any:
     """Return the graph with the shape of every value; its larger weights are inputs, without their data."""
     import onnx
+    import onnx_ir
     from onnxscript import optimizer
 
     from triton_models.builds.export.onnx import quiet
@@ -301,10 +302,12 @@ def _with_shapes(path: Path, shapes: Mapping[str, Shape]) -> Any:
             value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, kind, list(shapes[value.name])))
     open_shapes(graph)
     with quiet():
-        folded = optimizer.optimize(
-            model, onnx_shape_inference=True, input_size_limit=SMALL, output_size_limit=4 * SMALL
+        optimizer.inline(ir_model := onnx_ir.from_proto(model))
+        optimizer.fold_constants(
+            ir_model, onnx_shape_inference=True, input_size_limit=SMALL, output_size_limit=4 * SMALL
         )
-    inferred = onnx.shape_inference.infer_shapes(folded, data_prop=True)
+        optimizer.remove_unused_nodes(ir_model)
+    inferred = onnx.shape_inference.infer_shapes(onnx_ir.to_proto(ir_model), data_prop=True)
     if all(node.domain in _STANDARD for node in inferred.graph.node):
         return inferred.graph
     from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference  # type: ignore[import-untyped]
