@@ -18,14 +18,16 @@ import treelite
 import xgboost
 from one_server import ENDPOINT, ask, serving, tensors_of
 from sklearn import ensemble, tree
+from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
 
 from tests.reported import reported
 from triton_models.artifact.forest_head import ForestHead
 from triton_models.artifact.pbtxt import read_config, write_config
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
-from triton_models.builds.export import forest_comparison, forest_source
+from triton_models.builds.export import forest_comparison, forest_source, forests
 from triton_models.builds.export.forest_source import Source
+from triton_models.builds.export.forest_thresholds import round_thresholds
 from triton_models.builds.export.forests import forest_reference, write_forest
 from triton_models.check.check import check_path
 from triton_models.check.target import target
@@ -296,11 +298,17 @@ def test_a_forest_whose_answers_the_backend_cannot_give_is_refused(
 
 
 def test_a_treelite_checkpoint_is_served_as_it_is(trained: Any, tmp_path: Path) -> None:
-    model = treelite.frontend.from_lightgbm(trained["lightgbm-binary"][0])
-    model.serialize(tmp_path / "given.tl")
-    declare(tmp_path, "net", tmp_path / "given.tl")
-    root = build("net", models=tmp_path, output=tmp_path / "out")
-    assert (root / "net" / "1" / "checkpoint.tl").read_bytes() == (tmp_path / "given.tl").read_bytes()
+    single = treelite.frontend.from_xgboost(trained["xgboost-regression"][0])
+    double = treelite.frontend.from_lightgbm(trained["lightgbm-binary"][0])
+    for name, model in (("single", single), ("double", double)):
+        model.serialize(tmp_path / f"{name}.tl")
+        declare(tmp_path, name, tmp_path / f"{name}.tl")
+    root = build("single", models=tmp_path, output=tmp_path / "out")
+    assert (root / "single" / "1" / "checkpoint.tl").read_bytes() == (tmp_path / "single.tl").read_bytes()
+    root = build("double", models=tmp_path, output=tmp_path / "out")
+    near = forest_comparison.draw_rows(double, 5, gaps=True)
+    expected = treelite.gtil.predict(double, near).reshape(len(near), -1)[:, -1]
+    np.testing.assert_array_equal(answers(root, near), expected)
 
 
 UNEQUAL = {
@@ -798,6 +806,85 @@ def test_a_forest_whose_values_fp32_cannot_tell_apart_is_refused_and_its_fix_acc
     assert "feature 1 of 'net' has values that FP32 does not separate" in problem.what
     assert "subtract an offset from feature 1" in problem.fix
     build_forest(tmp_path, fit(rows - [0, low], target), name="shifted")
+
+
+def of_seconds(kind: Any, **options: Any) -> tuple[Any, Any]:
+    """Return a forest of a day's Unix seconds, which FP32 rounds to 128 of them, and rows of that day."""
+    random = np.random.default_rng(3)
+    seconds = random.integers(1_700_000_000, 1_700_086_400, 2000)
+    rows = np.column_stack([seconds, random.normal(size=2000)])
+    target = np.sin((seconds - 1.7e9) / 17_000) + rows[:, 1] / 5
+    classes = issubclass(kind, ensemble.RandomForestClassifier)
+    forest = kind(n_estimators=10, random_state=0, **options)
+    return forest.fit(rows, (target > 0) if classes else target), rows
+
+
+BETWEEN_FP32 = [
+    ensemble.RandomForestRegressor,
+    ensemble.RandomForestClassifier,
+    ensemble.ExtraTreesRegressor,
+    ensemble.GradientBoostingRegressor,
+]
+
+
+@pytest.mark.parametrize("kind", BETWEEN_FP32)
+def test_a_forest_with_thresholds_between_fp32_numbers_answers_equally_on_a_gpu(
+    kind: Any, tmp_path: Path
+) -> None:
+    trained, rows = of_seconds(kind)
+    root = build_forest(tmp_path, trained)
+    expected = trained.predict_proba(rows)[:, 1] if hasattr(trained, "classes_") else trained.predict(rows)
+    np.testing.assert_allclose(answers(root, rows), expected, atol=1e-5)
+    model = treelite.Model.deserialize(next(root.glob("*/1/checkpoint.tl")))
+    for number in range(model.num_tree):  # a GPU's importer takes float(threshold)
+        thresholds = model.get_tree_accessor(number).get_field("threshold")
+        np.testing.assert_array_equal(thresholds, thresholds.astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", BETWEEN_FP32)
+def test_a_checkpoint_that_a_gpu_would_read_otherwise_fails_its_build(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained, _ = of_seconds(kind)
+    monkeypatch.setattr(forests, "round_thresholds", lambda model, thresholds: None)
+    with pytest.raises(FleetError, match="rows differ by more than"):
+        build_forest(tmp_path, trained)
+
+
+@pytest.mark.parametrize(
+    ("operator", "rounded"), [("<=", 1.0), ("<", 1 + 2**-23), (">", 1.0), (">=", 1 + 2**-23)]
+)
+def test_a_threshold_between_two_fp32_numbers_decides_as_before(operator: str, rounded: float) -> None:
+    builder = ModelBuilder(
+        threshold_type="float64",
+        leaf_output_type="float64",
+        metadata=Metadata(1, "kRegressor", False, 1, [1], (1, 1)),
+        tree_annotation=TreeAnnotation(1, [0], [0]),
+        postprocessor=PostProcessorFunc("identity"),
+        base_scores=[0.0],
+    )
+    builder.start_tree()
+    builder.start_node(0)
+    builder.numerical_test(
+        feature_id=0,
+        threshold=1 + 2**-24,
+        default_left=False,
+        opname=operator,
+        left_child_key=1,
+        right_child_key=2,
+    )
+    builder.end_node()
+    for node in (1, 2):
+        builder.start_node(node)
+        builder.leaf(float(node))
+        builder.end_node()
+    builder.end_tree()
+    model = builder.commit()
+    rows = np.array([[1], [1 + 2**-23]], np.float32)
+    before = treelite.gtil.predict(model, rows)
+    round_thresholds(model, {})
+    assert model.get_tree_accessor(0).get_field("threshold")[0] == rounded
+    np.testing.assert_array_equal(treelite.gtil.predict(model, rows), before)
 
 
 def test_categories_that_training_had_not_need_a_promise_which_the_build_records(tmp_path: Path) -> None:

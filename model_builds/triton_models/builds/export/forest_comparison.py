@@ -27,6 +27,7 @@ from triton_models.builds.export.forest_thresholds import (
     Thresholds,
     numeric_splits,
     restored_rows,
+    round_as_on_gpu,
 )
 from triton_models.builds.export.forests import MIDDLE, all_probabilities, class_numbers, source_scores
 from triton_models.check.backend_rules.fil import INPUT, scores_in_fp32
@@ -67,6 +68,7 @@ def compare_forest(
         sys.stderr.write(f"note: {forest.name} is not compared with its source: {reason}\n")
         return None
     model = treelite.Model.deserialize(checkpoint)
+    round_as_on_gpu(model)
     head, thresholds, codes = head_of(model), source.thresholds, _all_codes(model)
     promised = codes if forest.known_categories else {}
     pairs = [(example, _own_rows(example, head.features)) for example in examples]

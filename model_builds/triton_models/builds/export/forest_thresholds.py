@@ -1,4 +1,4 @@
-"""Thresholds of forests that compare in FP64, rounded for rows in FP32.
+"""Thresholds of forests, rounded to FP32 for rows in FP32.
 
 LightGBM and scikit-learn's histograms compare `x <= threshold` in FP64, and the server gets x in FP32. If a
 row equals a threshold, as prices with two decimals often do, its FP32 value may lie above it: FP32 knows 1.23
@@ -6,8 +6,9 @@ as 1.2300000191. So the checkpoint gets the FP32 number that decides as FP64 doe
 feature can have: decimals if its thresholds lie on or halfway between such, otherwise the threshold itself. A
 forest of FP32 rows has thresholds between FP32 numbers, and keeps them.
 
-XGBoost (`x < threshold`) and scikit-learn's other trees read rows in FP32, and need none of this. A `<` would
-need the mirror image: `x < t` is no `-x <= -t`.
+scikit-learn's other trees compare FP32 rows with thresholds in FP64, as the backend does on a CPU. On a GPU,
+it takes the nearest FP32 number, which may be a row's value above the threshold (treelite_importer.hpp of
+cuML 25.08, read 2026-11-28). So they get the FP32 number that decides equally. XGBoost's are FP32 numbers.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import treelite
 from numpy.typing import NDArray
 
 CATEGORICAL = 2  # TreeNodeType::kCategoricalTestNode of Treelite 4
+_WITH_LOWER = (2, 5)  # `<` and `>=` in Operator of Treelite 4: include/treelite/enum/operator.h
 _MOST_DECIMALS = 6
 _ROUNDED = 8  # units in the last place by which half a sum of decimals, in FP64, is not exact
 _LOW_BITS = 16  # of the 29 that FP32 has not; halves of sums of FP32 numbers leave these at zero
@@ -50,8 +52,7 @@ class Thresholds:
     @classmethod
     def of(cls, exact: NDArray[Any]) -> Thresholds:
         """Return the thresholds of a feature as the checkpoint has them."""
-        nearest = _nearest(exact)
-        low = np.where(nearest > exact, _before(nearest), nearest)  # the largest FP32 numbers not above
+        nearest, low = _nearest(exact), _down(exact)
         fixed = (np.abs(exact) <= _TINY) | (np.abs(exact) > np.finfo(np.float32).max)
         decimals = _decimals(exact[~fixed])
         own = ~(fixed | _of_fp32(exact)) if decimals is None else np.zeros(len(exact), bool)
@@ -108,15 +109,28 @@ def thresholds_of(model: treelite.Model) -> Mapping[int, Thresholds]:
 
 
 def round_thresholds(model: treelite.Model, thresholds: Mapping[int, Thresholds]) -> None:
-    """Write rounded thresholds into a forest."""
+    """Write FP32 numbers into a forest: those of its features, or those that decide as its own do."""
     rounded = {
-        feature: dict(zip(known.exact.tolist(), known.rounded.tolist(), strict=True))
+        (feature, exact): single
         for feature, known in thresholds.items()
+        for exact, single in zip(known.exact.tolist(), known.rounded.tolist(), strict=True)
     }
-    for tree, nodes, splits in numeric_splits(model) if thresholds else ():
+    for tree, nodes, splits in numeric_splits(model):
         values = tree.get_field("threshold").copy()
-        values[nodes] = [rounded[feature][threshold] for feature, threshold in splits]
+        if values.dtype == np.float32:
+            continue
+        upward = np.isin(tree.get_field("cmp"), _WITH_LOWER)
+        singles = np.where(upward, -_down(-values), _down(values))[nodes].tolist()
+        values[nodes] = [rounded.get(split, single) for split, single in zip(splits, singles, strict=True)]
         tree.set_field("threshold", values)
+
+
+def round_as_on_gpu(model: treelite.Model) -> None:
+    """Write the thresholds into a checkpoint that the backend takes on a GPU."""
+    for number in range(model.num_tree):
+        tree = model.get_tree_accessor(number)
+        values = tree.get_field("threshold")
+        tree.set_field("threshold", _nearest(values).astype(values.dtype))
 
 
 def numeric_splits(
@@ -150,6 +164,12 @@ def _before(values: NDArray[Any]) -> NDArray[Any]:
     """Return the FP32 numbers before others."""
     with np.errstate(over="ignore"):
         return np.asarray(np.nextafter(values.astype(np.float32), np.float32(-np.inf)), np.float64)
+
+
+def _down(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the largest FP32 numbers that are not above values."""
+    nearest = _nearest(values)
+    return np.where(nearest > values, _before(nearest), nearest)
 
 
 def _of_fp32(values: NDArray[Any]) -> NDArray[Any]:
