@@ -101,8 +101,10 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
     for version in model.available_versions():
         folder = posixpath.join(model.path, str(version))
         for choice, accepted in ((names, names + others), *(((name,), (name,)) for name in others)):
-            if choice and not any(layout.has(posixpath.join(folder, name)) for name in accepted):
+            paths = [posixpath.join(folder, name) for name in accepted]
+            if choice and not any(_opens(model, config, path) for path in paths):
                 what = f"no {' or '.join(choice)} in {folder}/"
+                what += "".join(f": {path} is a folder" for path in paths if path in layout.directories)
                 fix = f"add it for the backend {model.backend.name!r}, or name it as default_model_filename"
                 report.file(folder)(MODEL_FILE_MISSING, what, fix=fix)
     for path in model.paths(*names, *config.cc_model_filenames.values()):
@@ -110,6 +112,24 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
             what = f"{posixpath.basename(path)} is a Git LFS pointer, not the file itself"
             fix = "run `git lfs pull` and pack the model again"
             report.file(path)(LFS_POINTER, what, fix=fix, why="the backend cannot read it")
+
+
+def _opens(model: Model, config: ModelConfig, path: str) -> bool:
+    """Return whether there is what the backend opens at a path: a file, or a folder in which it has one.
+
+    LoadModel of onnxruntime_backend, model_file of fil_backend, torch::jit::load, LoadPlan of
+    tensorrt_backend, and Python's import (r25.09, read 2026-11-28).
+    """
+    layout, backend = model.layout, model.backend.name
+    if path not in layout.directories:
+        return path in layout.files
+    files = {
+        "onnxruntime": "model.onnx",
+        "fil": _forest_file(config) if config.default_model_filename else "",
+    }
+    if backend in files:
+        return bool(files[backend]) and posixpath.join(path, files[backend]) in layout.files
+    return backend not in {"python", "pytorch", "tensorrt"}
 
 
 def is_lfs_pointer(layout: Layout, path: str) -> bool:
@@ -193,10 +213,14 @@ def _opened(model: Model, config: ModelConfig) -> tuple[str, ...]:
     if backend.name == "dali":
         return dali.files_of({"default_model_filename": filename})
     if backend.name == "fil" and not filename:
-        names = tuple(filter(None, [fil.FILES.get(fil.read_options(as_json(config), None).model_type)]))
+        names = tuple(filter(None, [_forest_file(config)]))
     if filename:
         names = (filename,) if names else ()
     return names + PORTABLE_FILES.get(backend.name, ()) if model.is_portable else names
+
+
+def _forest_file(config: ModelConfig) -> str:
+    return fil.FILES.get(fil.read_options(as_json(config), None).model_type, "")
 
 
 def _no_version(model: Model) -> tuple[str, str]:

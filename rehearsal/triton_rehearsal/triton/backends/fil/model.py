@@ -77,7 +77,9 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
 
     def _read_forest(self, kind: str) -> Any:
         treelite = build_package("treelite")
-        path = self.folder / (self.config.get("default_model_filename") or fil.FILES[kind])
+        path = self.folder / self.config.get("default_model_filename", "")
+        if path.is_dir():
+            path /= fil.FILES[kind]
         with path.open("rb") as file:
             _refuse_first(fil.check_format(self.config, None, format_of(file.read(64))))
         unknown = self.parameters.get("xgboost_allow_unknown_field") == "true"
