@@ -18,7 +18,7 @@ from aws_cdk.assertions import Annotations, Match
 
 from tests.constructs.declared import with_serving, with_values
 from tests.triton_models.correct_artifacts import CHECKPOINT_FILE, checkpoint_file, write_checkpoint
-from tests.triton_models.model_folders import Edit, tar, write, write_ensemble
+from tests.triton_models.model_folders import PYTHON_CODE, Edit, tar, write, write_ensemble
 from tests.triton_models.real_networks import write_onnx
 from tests.triton_models.test_check_target import plan
 from tests.triton_models.test_servable import build, network, python, rules
@@ -201,7 +201,10 @@ TRAPS_SET: list[tuple[str, Callable[[Path], Caught]]] = [
     (
         "inner-model-name",
         lambda tmp: artifact(
-            tmp, lambda root: write(root / "minilm_pooling/1/model.py", b'InferenceRequest(model_name="a")')
+            tmp,
+            lambda root: write(
+                root / "minilm_pooling/1/model.py", PYTHON_CODE + b'InferenceRequest(model_name="a")'
+            ),
         ),
     ),
     ("inner-model-callers", lambda tmp: artifact(tmp, call_from_each)),

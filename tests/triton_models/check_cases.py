@@ -32,7 +32,7 @@ from tests.triton_models.correct_artifacts import (
     unpacked,
     write_ensemble_around,
 )
-from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
+from tests.triton_models.model_folders import PYTHON_CODE, tar, write, write_ensemble, write_plain
 from tests.triton_models.real_networks import onnx_file, script_archive, side_weights
 from tests.triton_models.spoils import (
     ENVIRONMENT,
@@ -198,6 +198,8 @@ BACKENDS = (
         said("minilm_pooling", '"model.py"', '"model.bin"'),
         moved(CALLER, "minilm_pooling/1/model.bin"),
     ),
+    case("python-code", MINILM, rewritten(CALLER, "TritonPythonModel", "Model")),
+    case("python-code", ROWS, rewritten("code/1/model.py", "(self, requests)", "(self)")),
     case("python-name", MINILM, said("minilm_pooling", "count: 1", 'count: 1 name: "[0]"')),
     case("backend-unknown", MINILM, said("minilm_pooling", '"python"', '"Python"')),
     case("backend-unknown", BERT, instance_type=NO_GPU),
@@ -304,7 +306,7 @@ ENVIRONMENTS = (
     case("environment-wheel", MINILM, tagged("cp311-cp311-manylinux_2_17_x86_64")),
     case("packed-environment", PACKED, packed(python="3.10")),
     case("archive-damaged", PACKED, written(f"{ENVIRONMENT}.tar.gz")),
-    case("python-import", ROWS, written("code/1/model.py", b"def f():\n  import cv2\n")),
+    case("python-import", ROWS, written("code/1/model.py", PYTHON_CODE + b"def f():\n  import cv2\n")),
     case("python-shared-memory", MINILM, said("minilm_tokenizer", "count: 1", "count: 64")),
     case("python-shared-memory", MINILM, having("minilm_pooling", max_batch_size=1 << 16)),
 )

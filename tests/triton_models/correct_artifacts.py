@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from tests.triton_models.check_case import Correct, Server
-from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_environment
+from tests.triton_models.model_folders import PYTHON_CODE, Edit, tar, write, write_ensemble, write_environment
 from tests.triton_models.real_networks import onnx_file, script_archive, write_onnx
 from tests.triton_models.spoils import ENVIRONMENT, packed, said, streaming
 from tests.triton_models.test_check_target import plan, write_plan
@@ -99,6 +99,7 @@ dynamic_batching { }
 parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "/opt/batching.so" } }
 """
 
+_IMPORTS = b"import json\nimport numpy\nimport sibling\nfrom package import part\n"
 _CALLER = b"""\
 import triton_python_backend_utils as pb_utils
 from called_models import CalledModels
@@ -170,7 +171,7 @@ def write_rows(root: Path) -> None:
         write_config(made, root / name / "config.pbtxt")
     write(root / "rows/1/model.onnx", onnx_file())
     write(root / "script/1/model.pt", script_archive())
-    write(root / "code/1/model.py", b"import json\nimport numpy\nimport sibling\nfrom package import part\n")
+    write(root / "code/1/model.py", _IMPORTS + PYTHON_CODE)
     write(root / "code/1/sibling.py", b"")
     write(root / "code/package/__init__.py", b"")
 

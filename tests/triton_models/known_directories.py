@@ -67,6 +67,8 @@ def known_directories() -> list[Directory]:
         _state_dict(),
         *(_forest(row) for row in table["fil"]),
         *_of_python(),
+        *_of_code(),
+        *_in_folders(table["graphs"]["rows"], table["scripts"]["one"]),
     ]
 
 
@@ -289,3 +291,79 @@ def _of_python() -> Iterator[Directory]:
             config=config,
             files=plain.files,
         )
+
+
+def _of_code() -> Iterator[Directory]:
+    """Yield Python models that the bundled server loaded, or refused."""
+    plain = _python("code", loads=True)
+    for name, loads, old, new in (
+        ("a class without a colon", False, "PythonModel:", "PythonModel"),
+        ("a class of another name", False, "TritonPythonModel", "Model"),
+        ("a class inside a function", False, "class", "def f():\n  class"),
+        ("a return outside a function", False, "class", "return\nclass"),
+        ("an initialize without the argument", False, "    def", "    def initialize(self): pass\n    def"),
+        ("a constructor with an argument", False, "    def", "    def __init__(self, path): pass\n    def"),
+        ("a constructor with a default", True, "    def", "    def __init__(self, path=''): pass\n    def"),
+        ("a static initialize", True, "    def", "    initialize = staticmethod(print)\n    def"),
+        (
+            "a class with an own base",
+            True,
+            "TritonPythonModel:",
+            "Model: pass\nclass TritonPythonModel(Model):",
+        ),
+    ):
+        code = _PYTHON.replace(old, new)
+        if "inside" in name:
+            code = code.replace("    ", "      ")
+        yield Directory(
+            name=name, loads=loads, source=plain.source, config=plain.config, files={"model.py": code}
+        )
+    for name, code in (
+        ("no execute", _PYTHON.replace("execute", "run")),
+        ("an execute without the requests", _PYTHON.replace("(self, requests)", "(self)")),
+    ):
+        source = "ProcessRequests of python_backend: every request fails"
+        yield Directory(name=name, loads=False, source=source, config=plain.config, files={"model.py": code})
+    base = {"model.py": "from base import TritonPythonModel\n", "base.py": _PYTHON}
+    yield Directory(
+        name="a class that is imported", loads=True, source=plain.source, config=plain.config, files=base
+    )
+
+
+def _in_folders(graph: str, script: str) -> Iterator[Directory]:
+    """Yield models whose file is a folder."""
+    network = functools.partial(_write_onnx, graph)
+    forest = functools.partial(_write_forest, "reg:squarederror", 0)
+    of_onnx = _config('backend: "onnxruntime"', 8, ["X FP32 [4]"], ["Y FP32 [4]"])
+    of_torch = _config(_LIBTORCH, 8, ["INPUT__0 FP32 [4]"], ["OUTPUT__0 FP32 [4]"])
+    parameters = _parameters(
+        model_type="treelite_checkpoint", predict_proba="false", is_classifier="false", threshold="0.5"
+    )
+    of_forest = _config('backend: "fil"', 8, ["input__0 FP32 [5]"], ["output__0 FP32 [1]"], parameters)
+    named = 'default_model_filename: "net"\n'
+    onnx, fil = "LoadModel of onnxruntime_backend", "model_file of fil_backend"
+    rows: list[tuple[str, bool, str, str, Mapping[str, Content]]] = [
+        ("an empty folder model.onnx", False, onnx, of_onnx, {"model.onnx/.keep": b""}),
+        ("a folder model.onnx with it", True, onnx, of_onnx, {"model.onnx/model.onnx": network}),
+        ("a folder model.onnx with another", False, onnx, of_onnx, {"model.onnx/net.onnx": network}),
+        ("a folder with model.onnx", True, onnx, of_onnx + named, {"net/model.onnx": network}),
+        ("a folder with net.onnx", False, onnx, of_onnx + named, {"net/net.onnx": network}),
+        ("a folder with checkpoint.tl", True, fil, of_forest + named, {"net/checkpoint.tl": forest}),
+        ("a folder with net.tl", False, fil, of_forest + named, {"net/net.tl": forest}),
+        (
+            "a folder model.pt",
+            False,
+            "torch::jit::load",
+            of_torch,
+            {"model.pt/model.pt": functools.partial(_write_script, script)},
+        ),
+        (
+            "a folder model.py",
+            False,
+            "the bundled server, tried",
+            _python("x", loads=False).config,
+            {"model.py/model.py": _PYTHON},
+        ),
+    ]
+    for name, loads, source, config, files in rows:
+        yield Directory(name=name, loads=loads, source=source, config=config, files=files)

@@ -14,6 +14,7 @@ from triton_models.declare.scheduling import DynamicBatching
 
 INPUT = tensor("image", "FP32", [3, 224, 224])
 OUTPUT = tensor("scores", "FP32", [1000])
+PYTHON_CODE = b"class TritonPythonModel:\n    def execute(self, requests):\n        return []\n"
 
 
 def write_plain(root: Path, *, name: str = "resnet50") -> Path:
@@ -80,12 +81,12 @@ def write_ensemble(root: Path, *, gpu: str | None = None) -> Path:
     }
     for name, config in models.items():
         write_config(config, root / name / "config.pbtxt")
-    write(root / "minilm_tokenizer" / "1" / "model.py", b"# tokenizer\n")
+    write(root / "minilm_tokenizer" / "1" / "model.py", PYTHON_CODE)
     if gpu is None:
         write_onnx(root / "minilm_encoder")
     else:
         write(root / "minilm_encoder" / "1" / "model.plan", b"plan")
-    write(root / "minilm_pooling" / "1" / "model.py", b"# pooling\n")
+    write(root / "minilm_pooling" / "1" / "model.py", PYTHON_CODE)
     write(root / "minilm" / "1" / ".keep", b"")
     write(root / "build.json", json.dumps({"model": "minilm", "release": "25.09", "gpu": gpu}).encode())
     return root

@@ -62,6 +62,11 @@ class PlainServer:
     def unload(self, name: str) -> None:
         self._post(f"/v2/repository/models/{name}/unload", {"parameters": {"unload_dependents": True}})
 
+    def infer(self, name: str, request: Mapping[str, object]) -> tuple[bool, str]:
+        """Send a request, and return if it was answered, and the server's message."""
+        answer = self._post(f"/v2/models/{name}/infer", request)
+        return answer.status == 200, answer.data.decode("utf-8", "replace")
+
     def _post(self, path: str, body: Mapping[str, object]) -> urllib3.BaseHTTPResponse:
         return self._pool.request(
             "POST", path, body=json.dumps(body).encode(), timeout=_LOAD_LIMIT_S, retries=False

@@ -22,7 +22,7 @@ from tests.triton_models.broken_models import (
 )
 from tests.triton_models.check_case import Spoil, run
 from tests.triton_models.correct_artifacts import write_resnet50
-from tests.triton_models.model_folders import write, write_ensemble, write_plain
+from tests.triton_models.model_folders import PYTHON_CODE, write, write_ensemble, write_plain
 from tests.triton_models.spoils import added, both, copied, edited, having, moved, said, without, written
 from triton_models.artifact.pack.pack import pack
 from triton_models.artifact.pbtxt import plain, tensor, write_config
@@ -124,12 +124,12 @@ def _inner_model(root: Path) -> None:
     )
     config.model_transaction_policy.decoupled = True
     write_config(config, root / "inner" / "config.pbtxt")
-    write(root / "inner" / "1" / "model.py", b"")
+    write(root / "inner" / "1" / "model.py", PYTHON_CODE)
 
 
 VALID_ENSEMBLES: dict[str, Spoil] = {
     "a model that is called by a name which only its caller knows": written(
-        "minilm_pooling/1/model.py", b"load_model(name); InferenceRequest(model_name=name)"
+        "minilm_pooling/1/model.py", PYTHON_CODE + b"load_model(name); InferenceRequest(model_name=name)"
     ),
     "an output that is listed again": edited("minilm", lambda c: c.output.append(c.output[0])),
     "a model that another calls by itself": _inner_model,

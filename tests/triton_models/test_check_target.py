@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.triton_models import check_case
-from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
+from tests.triton_models.model_folders import PYTHON_CODE, tar, write, write_ensemble, write_plain
 from tests.triton_models.real_networks import onnx_file, script_archive
 from tests.triton_models.spoils import added, edited, having, streaming, without, written
 from triton_models.artifact.networks import read_plan_header
@@ -108,7 +108,8 @@ def test_an_endpoint_may_complete_configurations(tmp_path: Path) -> None:
     ("path", "content", "found"),
     [
         ("net/1/model.onnx", onnx_file(), set()),
-        *((f"net/1/{file}", b"x", set()) for file in ("model.plan", "model.xml", "model.py")),
+        *((f"net/1/{file}", b"x", set()) for file in ("model.plan", "model.xml")),
+        ("net/1/model.py", PYTHON_CODE, set()),
         ("net.identity/1/weights.bin", b"x", set()),
         ("net/1/model.pt", script_archive(), {"config-missing"}),
         ("net/1/weights.bin", b"x", {"backend-missing"}),
@@ -123,8 +124,7 @@ def test_a_backend_that_its_file_or_name_tells_may_do_without_a_configuration(
 
 
 @pytest.mark.parametrize(
-    ("code", "found"),
-    [("class TritonPythonModel: ...", {"tensor-type"}), ("def auto_complete_config(c): ...", set())],
+    ("code", "found"), [("", {"tensor-type"}), ("def auto_complete_config(c): ...", set())]
 )
 def test_a_python_model_completes_what_it_says_it_completes(
     code: str, found: set[str], tmp_path: Path
@@ -135,7 +135,7 @@ def test_a_python_model_completes_what_it_says_it_completes(
     )
     config.input[0].ClearField("data_type")
     write_config(config, root / "net" / "config.pbtxt")
-    write(root / "net" / "1" / "model.py", code.encode())
+    write(root / "net" / "1" / "model.py", PYTHON_CODE + code.encode())
 
     assert run(root) == found
     assert run(tar(root, tmp_path / "net.tar.gz")) == found

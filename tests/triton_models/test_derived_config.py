@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.triton_models.model_folders import PYTHON_CODE
 from triton_models.artifact.networks import onnx_signature
 from triton_models.artifact.pbtxt import plain, tensor, write_config
 from triton_models.base.errors import FleetError
@@ -184,7 +185,7 @@ def test_an_ensembles_tensors_and_maps_are_those_of_its_steps(tmp_path: Path) ->
     for name, each in {**steps, "e": config}.items():
         write_config(each, tmp_path / name / "config.pbtxt")
         (tmp_path / name / "1").mkdir()
-        (tmp_path / name / "1" / "model.py").touch()
+        (tmp_path / name / "1" / "model.py").write_bytes(PYTHON_CODE)
     assert check_path(tmp_path) == []
 
 

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.triton_models.check_case import Spoil
-from tests.triton_models.model_folders import Edit, tar, write, write_ensemble, write_environment, write_plain
+from tests.triton_models.model_folders import (
+    PYTHON_CODE,
+    Edit,
+    tar,
+    write,
+    write_ensemble,
+    write_environment,
+    write_plain,
+)
 from tests.triton_models.spoils import PACKAGES, both, having, said, tagged, without, written
 from triton_models.check.check import check_path
 from triton_models.check.target import target
@@ -56,11 +64,14 @@ ACCEPTED: dict[str, Spoil] = {
     "a wheel of the stable ABI": tagged("cp39-abi3-manylinux2014_x86_64"),
     "a wheel that was built here": tagged("cp312-cp312-linux_x86_64"),
     "as many instances as fit": said(PYTHON, "count: 1", "count: 63"),
-    "an import that may fail": written(CODE, b"try:\n    import torch\nexcept ImportError:\n    pass\n"),
-    "an import for types": written(CODE, b"if typing.TYPE_CHECKING:\n    import torch\n"),
-    "an import of a sibling": written(CODE, b"from . import torch\n"),
-    "what the image has": written(CODE, b"import triton_python_backend_utils as utils, numpy, os.path\n"),
-    "code that Python refuses": written(CODE, b"import torch\nthis is no Python\n"),
+    "an import that may fail": written(
+        CODE, PYTHON_CODE + b"try:\n    import torch\nexcept ImportError:\n    pass\n"
+    ),
+    "an import for types": written(CODE, PYTHON_CODE + b"if typing.TYPE_CHECKING:\n    import torch\n"),
+    "an import of a sibling": written(CODE, PYTHON_CODE + b"from . import torch\n"),
+    "what the image has": written(
+        CODE, PYTHON_CODE + b"import triton_python_backend_utils as utils, numpy, os.path\n"
+    ),
 }
 
 
@@ -83,7 +94,7 @@ def test_steps_of_an_ensemble_may_share_one_beside_them(root: Path, view: View, 
 def test_a_plain_model_has_no_environment_beside_it(tmp_path: Path, view: View) -> None:
     root = write_plain(tmp_path / "scores")
     having("resnet50", backend="python")(root)
-    write(root / "resnet50/1/model.py", b"")
+    write(root / "resnet50/1/model.py", PYTHON_CODE)
     write_environment(root / NAME)
     name(root / "resnet50", SHARED)
 
@@ -114,7 +125,7 @@ def test_a_packed_environment_is_looked_into(
 
 
 def test_a_module_of_the_environment_is_accepted_and_another_is_not(root: Path, view: View) -> None:
-    write(root / PYTHON / "1/model.py", b"import torch\nimport fast_one\nimport _native\n")
+    write(root / PYTHON / "1/model.py", PYTHON_CODE + b"import torch\nimport fast_one\nimport _native\n")
     found = [each for each in problems(view(root)) if each.startswith("python-import")]
     assert found == ["python-import: the model imports _native, fast_one, torch"]
     packages = root / PYTHON / NAME / "lib/python3.12/site-packages"
@@ -182,7 +193,7 @@ instance_group { count: 1 kind: KIND_CPU }
 def test_a_batch_of_one_request_is_as_large_as_a_payload(more, rules, endpoint, tmp_path: Path) -> None:
     """The largest batch of AWS's example of FIL, which its notebook deploys, would have 202 MiB."""
     write(tmp_path / "preprocessing/config.pbtxt", (FIL_EXAMPLE + more).encode())
-    write(tmp_path / "preprocessing/1/model.py", b"import numpy\n")
+    write(tmp_path / "preprocessing/1/model.py", PYTHON_CODE + b"import numpy\n")
 
     found = check_path(tmp_path, target=target(endpoint=endpoint))
 

@@ -32,7 +32,9 @@ from triton_models.check.backend_rules.python import (
     environment_of,
     refusals,
 )
-from triton_models.check.subject import Findings, Model, Subject, parameter, rule, type_name
+from triton_models.check.backend_rules.python_code import check_code
+from triton_models.check.layout import is_lfs_pointer
+from triton_models.check.subject import REFUSED, Findings, Model, Subject, parameter, rule, type_name
 from triton_models.check.target import ENDPOINTS, MULTI_MODEL_ENDPOINT
 from triton_models.declare.tensors import ELEMENT_BYTES
 from triton_models.facts.containers import (
@@ -42,11 +44,13 @@ from triton_models.facts.containers import (
     too_little_shared_memory,
 )
 from triton_models.facts.image_contents import NAME_ADDED, python_packages
+from triton_models.facts.releases import RELEASES
 
 _SOURCE = "2026-11-21: python_backend, src/stub_launcher.cc and src/pb_env.cc; CPython, Modules/getpath.py"
 _BACKEND = "2026-11-21: python_backend 24.10, src/python_be.cc"
 PYTHON_PARAMETER = rule("python-parameter", _BACKEND)
 PYTHON_FILE = rule("python-file", _BACKEND)
+PYTHON_CODE = rule("python-code", "2026-11-28: python_backend r25.09, src/pb_stub.cc")
 PYTHON_NAME = rule("python-name", _BACKEND)
 PYTHON_IMPORT = rule("python-import", "2026-11-22: python_backend r25.09, src/pb_stub.cc")
 ENVIRONMENT_OUTSIDE = rule("environment-outside", _SOURCE, endpoints=ENDPOINTS)
@@ -138,7 +142,8 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
         report(ENVIRONMENT_OUTSIDE, what, at=at, fix=fix, why=why)
     _check_process_names(report, model, config)
     for path in model.paths(model.backend.filename):
-        _check_code(report, path)
+        _check_calls_in_code(report, path)
+        _check_code(report.file(path), model, path)
     if not model.record.get("left_out"):  # portable models run in another Python
         _check_imports(report, model, config)
 
@@ -173,6 +178,17 @@ def _check_process_names(report: Findings, model: Model, config: ModelConfig) ->
             fix = f"use a name without any of {' '.join(sorted(_REFUSED_IN_NAMES))}"
             why = f"releases since {_NAMES_CHECKED_SINCE} refuse it: Invalid stub name"
             report(PYTHON_NAME, what, at=part, fix=fix, why=why)
+
+
+def _check_code(report: Findings, model: Model, path: str) -> None:
+    layout, release = model.layout, model.target.release or RELEASES[max(RELEASES)]
+    code = layout.contents([path], _LARGEST).get(path, b"")
+    package = path.removesuffix(".py") + "/__init__.py"  # would be imported instead
+    if len(code) != layout.files[path] or package in layout.files or is_lfs_pointer(layout, path):
+        return
+    major, minor = map(int, release.python.split("."))
+    for refusal in check_code(code, python=(major, minor)):
+        report(PYTHON_CODE, refusal.what, at=refusal.at, fix=refusal.fix, why=f"{REFUSED}: {refusal.message}")
 
 
 def _check_imports(report: Findings, model: Model, config: ModelConfig) -> None:
@@ -347,7 +363,7 @@ def _row(tensors: Iterable[Any]) -> int:
 # The code of models that call others
 
 
-def _check_code(report: Findings, path: str) -> None:
+def _check_calls_in_code(report: Findings, path: str) -> None:
     source = report.subject.layout.beginning(path, _LARGEST) or b""
     try:
         tree = ast.parse(source if any(name in source for name in _NAMES) else b"")
