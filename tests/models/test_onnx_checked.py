@@ -18,6 +18,7 @@ from tests.reported import refused
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.export import onnx as exporting
+from triton_models.builds.export.compared import session
 from triton_models.builds.export.onnx import export_onnx
 from triton_models.builds.inputs import find_inputs
 
@@ -141,6 +142,52 @@ def test_a_file_that_contradicts_itself_is_one_error_with_the_models_name(kind, 
     assert said in problem.what
     assert str(tmp_path) not in problem.what
     assert not (tmp_path / "out").exists()
+
+
+def _without_name(network: onnx.ModelProto) -> None:
+    network.graph.name = ""
+
+
+def _of_old_ir(network: onnx.ModelProto) -> None:
+    network.ir_version = 3  # in which initializers are inputs too
+    network.opset_import[0].version = 9
+
+
+def _unsorted(network: onnx.ModelProto) -> None:
+    network.graph.node.insert(0, network.graph.node.pop())
+
+
+def _without_shape(network: onnx.ModelProto) -> None:
+    network.graph.output[0].type.tensor_type.ClearField("shape")
+
+
+def _stale(network: onnx.ModelProto) -> None:
+    network.graph.value_info.append(onnx.helper.make_tensor_value_info("A", 1, ["batch", 9]))
+
+
+def _named_domain(network: onnx.ModelProto) -> None:
+    network.opset_import[0].domain = "ai.onnx"
+    for node in network.graph.node:
+        node.domain = "ai.onnx"
+
+
+ONLY_LOADED = [_without_name, _of_old_ir, _unsorted, _without_shape, _stale, _named_domain]
+
+
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [(change, "") for change in ONLY_LOADED] + [(change, ", optimize=True") for change in ONLY_LOADED[:-1]],
+)
+def test_a_file_that_only_the_checker_refuses_is_served(change, options, built):
+    graph = "g (float[batch, 4] X) => (float[batch, 4] Y) { A = Mul(X, W) Y = Relu(A) }"
+    network = with_weights(graph, {"W": [1, -2, 3, 4]})
+    change(network)
+    with pytest.raises((onnx.checker.ValidationError, onnx.shape_inference.InferenceError)):
+        onnx.checker.check_model(network, full_check=True)
+    rows = {"X": np.array([[1, 2, -3, 4], [-4, 3, 2, 1]], np.float32)}
+    expected = session(network).run(None, rows)
+    answers = session(str(built(network.SerializeToString(), options=options))).run(None, rows)
+    np.testing.assert_allclose(answers[0], expected[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("node", ["Relu(X)", "com.microsoft.Gelu(X)"])

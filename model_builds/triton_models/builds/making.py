@@ -281,11 +281,11 @@ def _make_torch(
 
 
 def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig:
-    from triton_models.builds.export.onnx import check_onnx, copy_onnx, optimize_onnx
+    from triton_models.builds.export.onnx import check_file, copy_onnx, optimize_onnx
 
     path = job.folder(model.name) / "model.onnx"
     _copy(_weights(model, build), path, model, copy=copy_onnx)
-    check_onnx(path)
+    check_file(path)
     _record_weights(model, job)
     optimize = (lambda: optimize_onnx(path)) if model.optimize else None
     return _finish(path, None, model, build, job, rewrite=optimize)
