@@ -21,6 +21,8 @@ from triton_models.builds.export import onnx as exporting
 from triton_models.builds.export.compared import session
 from triton_models.builds.export.onnx import export_onnx
 from triton_models.builds.inputs import find_inputs
+from triton_models.check.check import check_path
+from triton_models.check.target import PLAIN
 
 DECLARED = """
 from triton_models.spec import LocalWeights, ModelDefinition, OnnxFile
@@ -59,8 +61,9 @@ def declaration(file: Path, *, options: str = "") -> str:
 def build_of(tmp_path, declare, models):
     """Build a model that is an ONNX file somewhere; returns the file as it is served."""
 
-    def make(file: Path, *, options: str = "") -> Path:
-        declare("ready", declaration=declaration(file, options=options))
+    def make(file: Path, *, options: str = "", batch: int = 8) -> Path:
+        text = declaration(file, options=options)
+        declare("ready", declaration=text.replace("max_batch_size=8", f"max_batch_size={batch}"))
         return build("ready", output=tmp_path / "out", models=models) / "ready" / "1" / "model.onnx"
 
     return make
@@ -188,6 +191,56 @@ def test_a_file_that_only_the_checker_refuses_is_served(change, options, built):
     expected = session(network).run(None, rows)
     answers = session(str(built(network.SerializeToString(), options=options))).run(None, rows)
     np.testing.assert_allclose(answers[0], expected[0], rtol=1e-6)
+
+
+TEXT = "g (string[n] X) => (string[n] Y) { Y = StringNormalizer <OPTIONS> (X) }"
+LOWER = 'case_change_action = "LOWER", is_case_sensitive = 1'
+LOCALES = {
+    LOWER: False,
+    "is_case_sensitive = 0": False,
+    'is_case_sensitive = 1, stopwords = ["a"]': False,
+    f'{LOWER}, locale = "de_DE.UTF-8"': False,
+    f'{LOWER}, locale = "C.UTF-8"': True,
+    'is_case_sensitive = 1, case_change_action = "NONE"': True,
+}
+
+
+@pytest.mark.parametrize("options", LOCALES)
+def test_operators_on_text_need_a_locale_that_the_images_have(options, build_of, tmp_path):
+    network = network_of(TEXT.replace("OPTIONS", options))
+    file = tmp_path / "text.onnx"
+    file.write_bytes(network.SerializeToString())
+    config = 'name: "text" backend: "onnxruntime" input { name: "X" data_type: TYPE_STRING dims: -1 } '
+    config += 'output { name: "Y" data_type: TYPE_STRING dims: -1 }'
+    (tmp_path / "text/1").mkdir(parents=True)
+    (tmp_path / "text/config.pbtxt").write_text(config)
+    (tmp_path / "text/1/model.onnx").write_bytes(file.read_bytes())
+    problems = check_path(tmp_path / "text", target=PLAIN)
+    if LOCALES[options]:
+        assert problems == []
+        assert build_of(file, options="", batch=0).exists()
+        return
+    (problem,) = problems
+    assert problem.rule == "onnx-file"
+    assert "which Triton's images do not have" in problem.what
+    assert "which Triton's images do not have" in refused(build_of, file, batch=0).what
+    (node,) = network.graph.node  # the fix
+    kept = [attribute for attribute in node.attribute if attribute.name != "locale"]
+    del node.attribute[:]
+    node.attribute.extend([*kept, onnx.helper.make_attribute("locale", "C.UTF-8")])
+    (tmp_path / "text/1/model.onnx").write_bytes(network.SerializeToString())
+    assert check_path(tmp_path / "text", target=PLAIN) == []
+
+
+def test_an_operator_that_cannot_be_initialized_is_refused(build_of, tmp_path):
+    options = (
+        'mode = "TF", min_gram_length = 2, max_gram_length = 1, max_skip_count = 0, ngram_counts = [0], '
+    )
+    options += 'ngram_indexes = [0], pool_strings = ["a"]'
+    network = network_of(f"g (string[n] X) => (float[1] Y) {{ Y = TfIdfVectorizer <{options}> (X) }}")
+    (tmp_path / "text.onnx").write_bytes(network.SerializeToString())
+    problem = refused(build_of, tmp_path / "text.onnx", batch=0)
+    assert (problem.rule, "Exception during initialization" in problem.what) == ("network-file", True)
 
 
 @pytest.mark.parametrize("node", ["Relu(X)", "com.microsoft.Gelu(X)"])

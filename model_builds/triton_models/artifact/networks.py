@@ -58,10 +58,12 @@ class Signature:
 # ValueInfoProto, TypeProto and its Tensor, TensorShapeProto and its Dimension.
 _IR_VERSION, _GRAPH, _OPSET = 1, 7, 8
 _DOMAIN, _VERSION = 1, 2
-_INITIALIZER, _INPUT, _OUTPUT, _SPARSE_INITIALIZER = _GRAPH_PARTS = 5, 11, 12, 15
+_NODE, _INITIALIZER, _INPUT, _OUTPUT, _SPARSE_INITIALIZER = _GRAPH_PARTS = 1, 5, 11, 12, 15
 _TENSOR_DIMS, _TENSOR_ELEMENT, _TENSOR_NAME, _EXTERNAL_DATA, _LOCATION = 1, 2, 8, 13, 14
 _KEY, _VALUE = 1, 2
 _SPARSE_VALUES = 1
+_OPERATOR, _ATTRIBUTE, _ATTRIBUTE_NAME, _INTEGER, _STRING, _STRINGS = 4, 5, 1, 3, 4, 9
+_DEFAULT_LOCALE = "en_US.UTF-8"  # of onnxruntime/core/providers/cpu/nn/string_normalizer.cc, read 2026-11-28
 _VALUE_NAME, _VALUE_TYPE = 1, 2
 _TENSOR_TYPE, _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SIZE_NAME = 1, 1, 2, 1, 1, 2
 _KINDS = {4: "sequence", 5: "map", 8: "sparse_tensor", 9: "optional"}
@@ -109,6 +111,7 @@ class OnnxHead:
         opset: The version of ONNX's own operators; 0 if it uses none.
         signature: Its inputs and outputs, without weights that old files list as inputs.
         initializers: Its inputs with a value in the file, which a request may override.
+        locales: The locales that its operators on text take from the system.
     """
 
     ir_version: int
@@ -116,6 +119,7 @@ class OnnxHead:
     signature: Signature
     initializers: tuple[NetworkTensor, ...]
     side_data: tuple[SideData, ...] = ()
+    locales: frozenset[str] = frozenset()
 
     @property
     def side_files(self) -> tuple[str, ...]:
@@ -192,7 +196,26 @@ def _onnx_head(model: Message) -> OnnxHead | None:
         signature=Signature(inputs=[value for value in inputs if value.name not in names], outputs=outputs),
         initializers=tuple(overridable),
         side_data=tuple(entry for weight in weights for entry in _side_data(weight)),
+        locales=frozenset(locale for node in parts.get(_NODE, ()) for locale in _locales(node)),
     )
+
+
+def _locales(node: Message) -> Iterator[str]:
+    """Yield the locale of a StringNormalizer, unless it copies its input."""
+    if node.text(_OPERATOR) != b"StringNormalizer":
+        return
+    attributes = {entry.text(_ATTRIBUTE_NAME): entry for entry in node.parts(_ATTRIBUTE)}
+    sensitive, action, words, locale = map(
+        attributes.get, (b"is_case_sensitive", b"case_change_action", b"stopwords", b"locale")
+    )
+    changes = action is not None and action.text(_STRING) != b"NONE"
+    if (
+        changes
+        or sensitive is None
+        or not sensitive.number(_INTEGER)
+        or (words and any(words.parts(_STRINGS)))
+    ):
+        yield _DEFAULT_LOCALE if locale is None else locale.text(_STRING).decode(errors="replace")
 
 
 def _side_data(weight: Message) -> Iterator[SideData]:

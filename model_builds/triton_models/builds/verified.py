@@ -27,6 +27,7 @@ from triton_models.builds.export.compared import (
 )
 from triton_models.builds.export.drawn import FEW, Drawn, example_requests
 from triton_models.builds.job import Job
+from triton_models.check.onnx_network import INITIALIZING
 from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, TensorRt
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.models import Network, OnnxFile, PyTorchNetwork
@@ -244,8 +245,15 @@ def _comparison(
         as_it_is = is_half(network) or is_quantized(network)
         try:  # with the optimizations that a user's own session has
             source = run_file(str(path), optimized=not as_it_is)
-        except Exception as error:  # noqa: BLE001  whatever ONNX Runtime raises
+        except Exception as error:
             message = _CODES.sub("", first_line(error).replace(str(path), path.name))
+            if INITIALIZING in message:  # and so will the server's
+                raise FleetError.of(
+                    what=f"ONNX Runtime cannot load {path.name}: {message}",
+                    where=f"the network of {model.name!r}",
+                    fix="correct the operator that it names, and export the network again",
+                    rule="network-file",
+                ) from error
             why_not = f"ONNX Runtime cannot load it here: {message}"
     operators = {node.op_type for node in nodes_of(network)}
     return Comparison(

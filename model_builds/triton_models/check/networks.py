@@ -37,6 +37,7 @@ from triton_models.check.onnx_network import (
     ONNX_OUTPUTS,
     RefusedError,
     is_older_than,
+    missing_locale,
     network_of_file,
 )
 from triton_models.check.subject import Findings, Model, is_on_cpu, rule, tensors_of
@@ -105,6 +106,10 @@ def _check_onnx(report: Findings, model: Model, config: ModelConfig, path: str) 
             is_empty = not model.layout.files[path]
             what = f"{posixpath.basename(path)} is {'empty' if is_empty else 'not an ONNX file, or cut'}"
             report.file(path)(ONNX_FILE, what, fix=f"copy it again, or {_AGAIN}", why=_NO_FILE)
+        return
+    what, fix = missing_locale(head)
+    if what:
+        report.file(path)(ONNX_FILE, what, fix=fix, why="ONNX Runtime says: Failed to construct locale")
         return
     is_new = _check_versions(report.file(path), head)
     if _check_side_files(report.file(path), model, path, head):

@@ -23,6 +23,9 @@ ONNX_OUTPUTS = "onnx_outputs"
 MOST_BYTES = 1 << 30
 """The largest file that is loaded for its sizes; a session takes about a second for each 100 MB."""
 
+# The images of Triton are built on Ubuntu's, without locales of languages: issue 153 of onnxruntime_backend.
+_LOCALES = frozenset({"", "C", "C.UTF-8", "C.utf8", "POSIX"})
+
 # The exceptions for an invalid file, and what they say if a file is not even read into a graph: a session
 # that fails later may only lack an operator's implementation for the CPU. Weights elsewhere have a check of
 # their own. Tried with ONNX Runtime 1.31, 2026-11-28.
@@ -30,6 +33,7 @@ _INVALID = frozenset({"Fail", "InvalidGraph", "InvalidProtobuf", "InvalidArgumen
 _WHILE_LOADING = re.compile(
     r"(?i)load model from|invalid model|type error|inferenceerror|registered|protobuf|official support"
 )
+INITIALIZING = "Exception during initialization"
 _ELSEWHERE = re.compile(r"(?i)external")
 _PLACES = re.compile(
     r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed: ?|Fatal error: "
@@ -72,9 +76,19 @@ def session_of(source: Path | bytes, *, level: int = 0) -> Any | None:
         )
     except Exception as error:  # ONNX Runtime's exceptions have no common class
         said = str(error).strip().partition("\n")[0]
-        if type(error).__name__ in _INVALID and _WHILE_LOADING.search(said) and not _ELSEWHERE.search(said):
+        is_invalid = type(error).__name__ in _INVALID and _WHILE_LOADING.search(said)
+        if (is_invalid or INITIALIZING in said) and not _ELSEWHERE.search(said):
             raise RefusedError(_PLACES.sub("", said).strip()) from error
         return None
+
+
+def missing_locale(head: OnnxHead) -> tuple[str, str]:
+    """Return which locale of a file Triton's images do not have, and what to do; empty if they have all."""
+    for locale in sorted(head.locales - _LOCALES):
+        what = f"a StringNormalizer with the locale {locale!r}, which Triton's images do not have"
+        fix = 'give each StringNormalizer the attribute locale "C.UTF-8": '
+        return what, fix + 'node.attribute.append(onnx.helper.make_attribute("locale", "C.UTF-8"))'
+    return "", ""
 
 
 def is_older_than(version: str) -> bool:

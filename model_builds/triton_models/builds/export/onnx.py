@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_models.artifact.networks import side_files
+from triton_models.artifact.networks import read_onnx_file, side_files
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.export.optimized import optimized
+from triton_models.check.onnx_network import missing_locale
 from triton_models.declare.models import PyTorchNetwork
 from triton_models.declare.network_inputs import TYPES
 from triton_models.declare.tensors import NUMPY_TYPES, DynamicDim, Tensor
@@ -367,6 +368,11 @@ def check_file(path: Path) -> None:
     except FleetError:
         if not _loads(path):
             raise
+    head = read_onnx_file(path)
+    what, fix = missing_locale(head) if head else ("", "")
+    if what:
+        why = "ONNX Runtime says: Failed to construct locale"
+        raise FleetError.of(what=what, where=_file(path), why=why, fix=fix, rule="network-file")
 
 
 def _loads(path: Path) -> bool:
