@@ -25,7 +25,7 @@ from triton_models.artifact.forest_head import ForestHead
 from triton_models.artifact.pbtxt import read_config, write_config
 from triton_models.base.errors import FleetError, Problem
 from triton_models.builds.build import build
-from triton_models.builds.export import forest_comparison, forest_source, forests
+from triton_models.builds.export import forest_comparison, forest_source, forest_thresholds
 from triton_models.builds.export.forest_source import Source
 from triton_models.builds.export.forest_thresholds import round_thresholds
 from triton_models.builds.export.forests import forest_reference, write_forest
@@ -808,6 +808,62 @@ def test_a_forest_whose_values_fp32_cannot_tell_apart_is_refused_and_its_fix_acc
     build_forest(tmp_path, fit(rows - [0, low], target), name="shifted")
 
 
+def of_computed(column: Any) -> tuple[Any, Any, Any]:
+    """Return rows with a column, their targets, and a forest of scikit-learn's histograms of two thirds."""
+    random = np.random.default_rng(11)
+    scaled = (column - column.mean()) / column.std()
+    rows = np.column_stack([column, random.normal(size=len(column)).astype(np.float32)])
+    target = np.sin(5 * scaled) + scaled + 0.3 * rows[:, 1]
+    part = len(column) * 2 // 3
+    return rows, target, ensemble.HistGradientBoostingRegressor(max_iter=50).fit(rows[:part], target[:part])
+
+
+def money(seed: int) -> Any:
+    return np.round(np.random.default_rng(seed).lognormal(3, 1, 3000), 2)
+
+
+@pytest.mark.parametrize("factor", [1.19, 1.2, 0.01, 1 / 1.19])
+def test_decimals_with_a_factor_answer_as_in_fp64(factor: float, tmp_path: Path) -> None:
+    prices = money(11)
+    rows, _, trained = of_computed((np.round(prices * 100) if factor == 0.01 else prices) * factor)
+    np.testing.assert_allclose(
+        answers(build_forest(tmp_path, trained), rows), trained.predict(rows), atol=1e-4
+    )
+    reference = forest_reference(estimator=lambda: trained)({"input__0": rows.astype(np.float32)})
+    np.testing.assert_allclose(reference["output__0"][:, 0], trained.predict(rows), atol=1e-4)
+
+
+def test_plain_decimals_two_steps_apart_are_not_taken_for_computed_ones(tmp_path: Path) -> None:
+    rows, _, trained = of_computed(np.random.default_rng(1).integers(0, 120, 3000) * 2 / 10)
+    np.testing.assert_allclose(
+        answers(build_forest(tmp_path, trained), rows), trained.predict(rows), atol=1e-4
+    )
+
+
+COMPUTED = {
+    "amount": (np.round(money(1), 1) * np.random.default_rng(2).integers(1, 6, 3000), 1),
+    "sum": (np.round(money(1), 1) + np.round(money(2), 1), 1),
+    "difference": (money(1) - np.round(money(2) / 10, 2), 2),
+    "discount": (money(1) * (1 - np.random.default_rng(2).integers(0, 9, 3000) / 10), 3),
+    "mean": (np.round(np.random.default_rng(3).uniform(1, 10, (3000, 5)), 1).mean(axis=1), 2),
+}
+
+
+@pytest.mark.parametrize("kind", COMPUTED)
+def test_decimals_that_were_computed_in_several_ways_are_refused_until_they_are_rounded(
+    kind: str, tmp_path: Path
+) -> None:
+    column, decimals = COMPUTED[kind]
+    with pytest.raises(FleetError) as error:
+        build_forest(tmp_path, of_computed(column)[2])
+    (problem,) = error.value.problems
+    assert "feature 0 of 'net' has values that FP32 does not separate" in problem.what
+    assert f"round feature 0 to {decimals} decimals before training" in problem.fix
+    rows, _, trained = of_computed(np.round(column, decimals))
+    root = build_forest(tmp_path, trained, name="rounded")
+    np.testing.assert_allclose(answers(root, rows), trained.predict(rows), atol=1e-4)
+
+
 def of_seconds(kind: Any, **options: Any) -> tuple[Any, Any]:
     """Return a forest of a day's Unix seconds, which FP32 rounds to 128 of them, and rows of that day."""
     random = np.random.default_rng(3)
@@ -846,7 +902,7 @@ def test_a_checkpoint_that_a_gpu_would_read_otherwise_fails_its_build(
     kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained, _ = of_seconds(kind)
-    monkeypatch.setattr(forests, "round_thresholds", lambda model, thresholds: None)
+    monkeypatch.setattr(forest_thresholds, "round_thresholds", lambda model, thresholds: None)
     with pytest.raises(FleetError, match="rows differ by more than"):
         build_forest(tmp_path, trained)
 

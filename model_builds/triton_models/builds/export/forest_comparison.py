@@ -273,17 +273,24 @@ def _check_precision(source: Source, rows: NDArray[Any]) -> None:
     for feature, thresholds in source.thresholds.items():
         exact: list[float] = thresholds.exact.tolist()
         for value in rows[thresholds.collapsed(rows[:, feature]), feature].tolist():
-            nearest = min(exact, key=lambda threshold: abs(threshold - value))
+            nearest = min(exact, key=lambda threshold: (threshold == value, abs(threshold - value)))
             raise FleetError.of(
                 what=f"feature {feature} of {source.name!r} has values that FP32 does not separate from "
                 f"thresholds, such as the value {value!r} from the threshold {nearest!r}: it has "
                 f"{len(exact)} between {exact[0]!r} and {exact[-1]!r}",
                 where=f"the forest of {source.name!r}",
                 why="the backend gets FP32, which has seven digits, and would answer such rows otherwise",
-                fix=f"subtract an offset from feature {feature}, such as its smallest value, before training "
-                f"and in requests; or serve it as a PythonModel that calls {source.framework}",
+                fix=f"{_separate(feature, thresholds)} before training and in requests; or serve it as a "
+                f"PythonModel that calls {source.framework}",
                 rule="forest-answers",
             )
+
+
+def _separate(feature: int, thresholds: Thresholds) -> str:
+    """Return what separates the values of a feature."""
+    if thresholds.own.any() and thresholds.decimals is not None:
+        return f"round feature {feature} to {thresholds.decimals} decimals"
+    return f"subtract an offset from feature {feature}, such as its smallest value,"
 
 
 def _differs(

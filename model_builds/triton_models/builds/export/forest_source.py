@@ -147,7 +147,8 @@ class Source:
         from triton_models.builds.export.forest_thresholds import thresholds_of
 
         histograms = self.framework == "sklearn" and type(self.trained).__name__.startswith("Hist")
-        return thresholds_of(self.forest()) if histograms or self.framework == "lightgbm" else {}
+        in_fp64 = histograms or self.framework == "lightgbm"
+        return thresholds_of(self.forest(), may_be_values=histograms) if in_fp64 else {}
 
     def forest(self) -> treelite.Model:
         """Return the forest as Treelite reads it, unless it would answer otherwise than its framework."""

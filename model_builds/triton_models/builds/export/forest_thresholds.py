@@ -4,7 +4,8 @@ LightGBM and scikit-learn's histograms compare `x <= threshold` in FP64, and the
 row equals a threshold, as prices with two decimals often do, its FP32 value may lie above it: FP32 knows 1.23
 as 1.2300000191. So the checkpoint gets the FP32 number that decides as FP64 does for the values that the
 feature can have: decimals if its thresholds lie on or halfway between such, otherwise the threshold itself. A
-forest of FP32 rows has thresholds between FP32 numbers, and keeps them.
+forest of FP32 rows has thresholds between FP32 numbers, and keeps them. Decimals that were computed, such as
+prices with a tax, lie beside the decimals, and so do thresholds that equal them: 20.848799999999997.
 
 scikit-learn's other trees compare FP32 rows with thresholds in FP64, as the backend does on a CPU. On a GPU,
 it takes the nearest FP32 number, which may be a row's value above the threshold (treelite_importer.hpp of
@@ -26,6 +27,11 @@ CATEGORICAL = 2  # TreeNodeType::kCategoricalTestNode of Treelite 4
 _WITH_LOWER = (2, 5)  # `<` and `>=` in Operator of Treelite 4: include/treelite/enum/operator.h
 _MOST_DECIMALS = 6
 _ROUNDED = 8  # units in the last place by which half a sum of decimals, in FP64, is not exact
+# What shows that decimals are computed: the part of thresholds next to decimals that is no middle of plain
+# decimals so many steps around it. Histograms of scikit-learn have thresholds that equal values, if nearly
+# all are next to decimals; LightGBM has none. It is 0 in 23 features of plain decimals, else 1 % or more.
+_EQUAL, _GAPS_OF_EQUAL, _PART_OF_EQUAL = 0.95, 2, 0.01
+_GAPS, _PART, _PART_OF_LIGHTGBM = 17, 0.03, 0.5
 _LOW_BITS = 16  # of the 29 that FP32 has not; halves of sums of FP32 numbers leave these at zero
 _TINY = 1e-30  # LightGBM's bounds of zero are 1e-35
 # Values this near to a threshold are drawn, as a part of the distance to the next ones: if FP32 cannot hold
@@ -41,7 +47,7 @@ class Thresholds:
         exact: In ascending order, in FP64.
         rounded: The FP32 numbers of the checkpoint.
         decimals: Of the values that the feature has; None if it has others.
-        own: True for a threshold that is rounded for rows equal to itself.
+        own: True for a threshold that is rounded for rows equal to itself, also if decimals are computed.
     """
 
     exact: NDArray[Any]
@@ -50,15 +56,16 @@ class Thresholds:
     own: NDArray[Any]
 
     @classmethod
-    def of(cls, exact: NDArray[Any]) -> Thresholds:
-        """Return the thresholds of a feature as the checkpoint has them."""
+    def of(cls, exact: NDArray[Any], *, may_be_values: bool) -> Thresholds:
+        """Return the thresholds of a feature as the checkpoint has them; they may equal values of rows."""
         nearest, low = _nearest(exact), _down(exact)
         fixed = (np.abs(exact) <= _TINY) | (np.abs(exact) > np.finfo(np.float32).max)
         decimals = _decimals(exact[~fixed])
-        own = ~(fixed | _of_fp32(exact)) if decimals is None else np.zeros(len(exact), bool)
+        own = ~(fixed | _of_fp32(exact))
         rounded = np.where(own, nearest, low)
         if decimals is not None:
-            lower, upper = map(_nearest, _beside(exact, exact, decimals))
+            own = ~fixed & _of_computed(exact, decimals, may_be_values=may_be_values)
+            lower, upper = map(_nearest, _sides(exact, own, decimals))
             at_value = np.where((upper == low) & (lower < low), _before(low), np.maximum(lower, low))
             rounded = np.where(fixed, low, at_value)
         return cls(exact=exact, rounded=rounded, decimals=decimals, own=own)
@@ -74,9 +81,13 @@ class Thresholds:
         if self.decimals is None:
             values = [t[self.own], (t - step)[self.own], (t + step)[self.own]]
         else:
-            near = _beside(t, t, self.decimals)
+            near = _sides(t, self.own, self.decimals)
             apart = _nearest(near[0]) != _nearest(near[1])
             values = [near[0][apart], near[1][apart], *_beside(t - step, t + step, self.decimals)]
+            values = [*map(self._as_computed, values), t[self.own]]
+            # Multiples of 0.0119 are each computed in one way, and sums of prices in several.
+            if np.gcd.reduce(np.round(t[self.own] * 10.0**self.decimals).astype(np.int64)) == 1:
+                values.append(np.nextafter(t[self.own], np.inf))
         singles = np.concatenate([self.rounded, _before(self.rounded), -_before(-self.rounded)])
         drawn = np.concatenate([*values, singles[~self.collapsed(singles)]])
         return np.unique(drawn[np.abs(drawn) < np.finfo(np.float32).max])
@@ -92,20 +103,32 @@ class Thresholds:
         if self.decimals is not None:
             scale = 10.0**self.decimals
             values = np.round(numbers * scale) / scale
-            return np.where(_nearest(values) == numbers, values, numbers)
+            return self._as_computed(np.where(_nearest(values) == numbers, values, numbers))
         values, own = self.exact[self.own], self.rounded[self.own]
         if not len(own):
             return numbers
         at = np.minimum(np.searchsorted(own, numbers), len(own) - 1)
         return np.where(own[at] == numbers, values[at], numbers)
 
+    def _as_computed(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Return decimals with those replaced that a threshold has as they were computed."""
+        own = self.exact[self.own]
+        if self.decimals is None or not len(own):
+            return column
+        decimals = _decimal(own, self.decimals)
+        at = np.minimum(np.searchsorted(decimals, column), len(own) - 1)
+        return np.where(decimals[at] == column, own[at], column)
 
-def thresholds_of(model: treelite.Model) -> Mapping[int, Thresholds]:
+
+def thresholds_of(model: treelite.Model, *, may_be_values: bool) -> Mapping[int, Thresholds]:
     """Return the thresholds of each feature of a forest that compares in FP64."""
     values: dict[int, set[float]] = {}
     for feature, threshold in itertools.chain.from_iterable(splits for _, _, splits in numeric_splits(model)):
         values.setdefault(feature, set()).add(threshold)
-    return {feature: Thresholds.of(np.array(sorted(exact))) for feature, exact in sorted(values.items())}
+    return {
+        feature: Thresholds.of(np.array(sorted(exact)), may_be_values=may_be_values)
+        for feature, exact in sorted(values.items())
+    }
 
 
 def round_thresholds(model: treelite.Model, thresholds: Mapping[int, Thresholds]) -> None:
@@ -169,7 +192,7 @@ def _before(values: NDArray[Any]) -> NDArray[Any]:
 def _down(values: NDArray[Any]) -> NDArray[Any]:
     """Return the largest FP32 numbers that are not above values."""
     nearest = _nearest(values)
-    return np.where(nearest > values, _before(nearest), nearest)
+    return np.asarray(np.where(nearest > values, _before(nearest), nearest))
 
 
 def _of_fp32(values: NDArray[Any]) -> NDArray[Any]:
@@ -182,10 +205,44 @@ def _decimals(values: NDArray[Any]) -> int | None:
     """Return how many decimals a feature has whose thresholds are these; None if it has more."""
     for decimals in range(_MOST_DECIMALS + 1):
         doubled = values * (2 * 10.0**decimals)
-        near = np.abs(doubled - np.round(doubled)) <= _ROUNDED * np.spacing(np.abs(doubled))
+        near = np.abs(doubled - np.round(doubled)) <= _noise(doubled)
         if near.all() and (np.abs(doubled) < 1 << 48).all():
             return decimals
     return None
+
+
+def _of_computed(exact: NDArray[Any], decimals: int, *, may_be_values: bool) -> NDArray[Any]:
+    """Return which thresholds are decimals that a feature has as they were computed; none of plain ones.
+
+    The middle of two plain decimals, as FP64 computes it, may lie beside a decimal as well.
+    """
+    decimal, scale = _decimal(exact, decimals), 10.0**decimals
+    near: NDArray[Any] = np.abs(exact - decimal) <= _noise(exact)
+    gaps, part = _GAPS, _PART if may_be_values else _PART_OF_LIGHTGBM
+    if may_be_values and near.sum() > _EQUAL * len(near):
+        gaps, part = _GAPS_OF_EQUAL, _PART_OF_EQUAL
+    numbers = np.round(decimal * scale)
+    middles = np.array([(numbers - gap) / scale + (numbers + gap) / scale for gap in range(gaps)]) / 2
+    plain = (middles, np.nextafter(middles, np.inf), numbers[None] * (1 / scale))  # LightGBM takes the next
+    others = min(int((near & ~(values == exact).any(axis=0)).sum()) for values in plain)
+    return near if others > part * near.sum() else np.zeros(len(exact), bool)
+
+
+def _noise(values: NDArray[Any]) -> NDArray[Any]:
+    """Return how far from decimals values may be; differences are computed from larger ones."""
+    sizes = np.abs(values)
+    return np.asarray(np.maximum(_ROUNDED * np.spacing(sizes), np.spacing(sizes.max(initial=0))))
+
+
+def _decimal(values: NDArray[Any], decimals: int) -> NDArray[Any]:
+    scale = 10.0**decimals
+    return np.asarray(np.round(values * scale) / scale)
+
+
+def _sides(exact: NDArray[Any], own: NDArray[Any], decimals: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the decimals next to thresholds; a threshold that is one as it was computed counts as it."""
+    values = np.where(own, _decimal(exact, decimals), exact)
+    return _beside(values, values, decimals)
 
 
 def _beside(low: NDArray[Any], high: NDArray[Any], decimals: int) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -62,9 +62,9 @@ def _check_class(tree: ast.Module) -> Iterator[Refusal]:
             at="",
             fix=f"rename {others[0]} to {CLASS}" if len(others) == 1 else f"write a class {CLASS}",
         )
-    if len(binding) != 1 or not isinstance(binding[0], ast.ClassDef):
+    definition = binding[0] if len(binding) == 1 else None
+    if not isinstance(definition, ast.ClassDef):
         return
-    (definition,) = binding
     if definition.decorator_list or definition.keywords or is_open:
         return
     members: dict[str, list[ast.AST]] = {}
