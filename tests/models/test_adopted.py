@@ -310,7 +310,7 @@ def test_without_examples_a_rehearsal_asks_for_requests_and_adopting_with_them_i
     source, options = tmp_path / "source", ("--name", "net", "--models", tmp_path / "models")
     (source / "1").mkdir(parents=True)
     (tmp_path / "models").mkdir()
-    (source / "1" / "model.py").write_text("class TritonPythonModel: ...\n")
+    (source / "1" / "model.py").write_text("class TritonPythonModel:\n    def execute(self, requests): ...\n")
     tensor = "data_type: TYPE_STRING dims: [ 1 ]"
     (source / "config.pbtxt").write_text(
         f'backend: "python" input [ {{ name: "X" {tensor} }} ] output [ {{ name: "Y" {tensor} }} ]'
@@ -488,7 +488,7 @@ IMPORTING = """\
 import cv2
 
 class TritonPythonModel:
-    pass
+    def execute(self, requests): ...
 """
 COMPLETING = """\
 import triton_python_backend_utils as pb_utils
