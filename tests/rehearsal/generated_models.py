@@ -59,6 +59,7 @@ class TritonPythonModel:
 
 BROKEN: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
+        "unloadable": {"code": "1 / 0"},
         "mistyped": {"code": "def ("},
         "raises": {"body": "raise RuntimeError('no such layer')"},
         "refused": {"body": "(job.root / 'refused' / '1' / 'model.py').unlink()"},

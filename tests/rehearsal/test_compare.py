@@ -79,7 +79,7 @@ def models(tmp_path_factory) -> Path:
     (folder / "double").mkdir()
     (folder / "double" / "build.py").write_text(DECLARATION)
     (folder / "double" / "double.py").write_text(DOUBLE)
-    (folder / "double" / "broken.py").write_text("raise RuntimeError('no such luck')\n")
+    (folder / "double" / "broken.py").write_text(DOUBLE + "raise RuntimeError('no such luck')\n")
     return folder
 
 

@@ -127,7 +127,8 @@ def test_the_page_and_its_report_show_the_instance_with_its_models_and_how_they_
 
 
 BROKEN = {
-    "mistyped": ("verify", "does not load it"),
+    "unloadable": ("verify", "does not load it"),
+    "mistyped": ("check", "model.py"),
     "raises": ("build", "building 'raises' failed: RuntimeError: no such layer"),
     "refused": ("check", "model.py"),
     "wrong": ("verify", "the answer differs by 97"),
@@ -151,13 +152,13 @@ def test_models_that_fail_in_parallel_builds_fail_the_rehearsal_are_the_last_wor
 
     assert process.returncode == 1
     assert re.search(
-        r"^FAILED .* Build, verify and publish the models  1 published, 5 failed", progress, re.M
+        r"^FAILED .* Build, verify and publish the models  1 published, 6 failed", progress, re.M
     )
     assert re.search(r"^ok .* Invoke every model", progress, re.M)
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", progress + output)
     assert "Alarms" not in output
     assert re.search(r"double +one row .* identical", output)
-    reasons = " ".join(output.partition("FAILED: 1 of 6 models built")[2].split())
+    reasons = " ".join(output.partition("FAILED: 1 of 7 models built")[2].split())
     for name, (step, words) in BROKEN.items():
         assert re.search(rf"\b{name}: failed in {step} [^:]*{re.escape(words)}", reasons), reasons
     assert "where: model_builds/models/raises/build.py:" in reasons
