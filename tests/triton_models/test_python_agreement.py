@@ -182,3 +182,16 @@ def test_code_that_is_accepted_loads_and_answers(name, server):
     answered, message = server.infer(model, REQUEST)
     assert answered, message
     assert check_path(server.repository / model, target=PLAIN) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b'PROMPT = f"""\nrows: {"\\n".join(ROWS)}\n"""',
+        b'PROMPT = f"""\n{\n    ROWS  # of the request\n}\n"""',
+        b"PROMPT = f'{ROWS['first']}'",
+    ],
+    ids=["a backslash", "a comment", "the same quotes"],
+)
+def test_f_strings_that_only_a_newer_python_reads_are_not_judged(code):
+    assert check_code(CODE + b"\nROWS = {}\n" + code, python=(3, 14)) == []

@@ -40,7 +40,8 @@ def check_code(code: bytes, *, python: tuple[int, int]) -> list[Refusal]:
             compile(tree, MODULE, "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:  # ValueError: a null byte
         line, message = getattr(error, "lineno", None), getattr(error, "msg", str(error))
-        if sys.version_info < python and line and _NEW_SYNTAX.search(code.splitlines()[line - 1]):
+        newer = sys.version_info < python
+        if newer and (message.startswith("f-string") or (line and _NEW_SYNTAX.search(_line(code, line)))):
             return []
         fix = f"correct it, and try it: python{python[0]}.{python[1]} -m py_compile {MODULE}"
         at = f"line {line}" if line else ""
@@ -48,6 +49,11 @@ def check_code(code: bytes, *, python: tuple[int, int]) -> list[Refusal]:
     except (MemoryError, RecursionError):  # nested too deep for this process
         return []
     return list(_check_class(tree))
+
+
+def _line(code: bytes, number: int) -> bytes:
+    lines = code.splitlines()
+    return lines[number - 1] if number <= len(lines) else b""
 
 
 def _check_class(tree: ast.Module) -> Iterator[Refusal]:
