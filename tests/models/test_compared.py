@@ -549,10 +549,10 @@ def test_a_module_is_called_with_all_entries_of_its_table_and_several_lengths(se
 
 
 def test_whole_numbers_that_a_module_refuses_are_asked_for_and_the_answer_helps(served_by_torch):
-    forward = "if bool((x == 1).all(1).any()):\n    raise ValueError('all ones')\nreturn self.table(x + 0)"
+    forward = "if bool((x == 0).all(1).any()):\n    raise ValueError('all zeros')\nreturn self.table(x + 0)"
     problem = refused(served_by_torch, forward, inputs='Tensor("IDS__0", "INT64", [3])')
     assert problem.rule == "drawn-inputs"
-    assert "all ones" in problem.what
+    assert "all zeros" in problem.what
     assert 'inputs_between={"IDS__0": Between(' in problem.fix
     between = 'max_batch_size=8, inputs_between={"IDS__0": Between(5, 9, why="ids of users")}'
     assert (

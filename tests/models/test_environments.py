@@ -65,7 +65,9 @@ def given(models: Path) -> Given:
 
     def declare(environment: str, declared: str = ONE) -> None:
         (models / "sums").mkdir(exist_ok=True)
-        (models / "sums" / "code.py").write_text("# code\n")
+        (models / "sums" / "code.py").write_text(
+            "class TritonPythonModel:\n    def execute(self, requests): ...\n"
+        )
         text = DECLARATION.replace("{environment}", environment).replace("{models}", declared)
         (models / "sums" / "build.py").write_text(text)
 

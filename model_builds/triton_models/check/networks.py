@@ -124,8 +124,10 @@ def _check_refused(report: Findings, model: Model, config: ModelConfig, said: st
     """Report what ONNX Runtime refuses, unless the server's may know more operators than the one here."""
     release, foreign = model.target.release, _FOREIGN.match(said)
     # The execution provider of TensorRT adds operators as well, under the domain of its plugins.
-    accelerators = config.optimization.execution_accelerators.ListFields()
-    if foreign and (config.model_operations.op_library_filename or accelerators):
+    accelerators = config.optimization.execution_accelerators.gpu_execution_accelerator
+    has_plugins = any(accelerator.name == "tensorrt" for accelerator in accelerators)
+    own = foreign is not None and foreign[1] in _OWN_DOMAINS
+    if foreign and (config.model_operations.op_library_filename or (has_plugins and not own)):
         return
     if _VERSIONED.search(said) and release and is_older_than(release.onnxruntime):
         return

@@ -143,6 +143,9 @@ class Between:
 
     ```python
     Between(0, 1, why="pixels / 255")
+    ```
+
+    ```python
     Between(0, 1, why="a text has a first token", never_empty=True)
     ```
 

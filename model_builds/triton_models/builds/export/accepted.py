@@ -40,11 +40,19 @@ _READS_FEATURES = frozenset(
 # Behind these, no number reaches arithmetic: shapes, answers to questions, and places in a table.
 _ASKS = frozenset(
     {
-        *("And", "ConstantOfShape", "Equal", "Expand", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        *("And", "ConstantOfShape", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
         *("NonZero", "Not", "OneHot", "Or", "Range", "Shape", "Size", "Xor", "EmbedLayerNormalization"),
     }
 )
-_CHOOSES = {"Gather": 1, "GatherElements": 1, "GatherND": 1, "Where": 0, "Reshape": 1, "Slice": 1}
+_CHOOSES = {
+    "Gather": 1,
+    "GatherElements": 1,
+    "GatherND": 1,
+    "Where": 0,
+    "Reshape": 1,
+    "Slice": 1,
+    "Expand": 1,
+}
 _KEEPS = _PICKS | frozenset(
     {
         *("Ceil", "Clip", "Concat", "Flatten", "Floor", "Identity", "Reshape", "Round", "Slice", "Split"),
@@ -69,14 +77,22 @@ _VALUES = frozenset({"value", "value_float", "value_int", "value_floats", "value
 _FEW = 512
 _SMALL = 1024  # numbers of a constant that may be a shape
 
-# Of PyTorch: functions that keep the values of a tensor, or some of them, and functions that know NaN.
+# Of PyTorch: functions that keep the values of a float tensor, or some of them; that look up places in a
+# table, which may be the first argument; that answer nothing of the numbers; and that know NaN.
 _KEEPS_VALUES = frozenset(
     {
-        *("__getitem__", "clone", "contiguous", "flatten", "float", "int", "long", "reshape", "select"),
-        *("squeeze", "t", "to", "transpose", "type", "unsqueeze", "view"),
+        *("__getitem__", "chunk", "clone", "contiguous", "flatten", "float", "int", "long", "reshape"),
+        *("select", "split", "squeeze", "t", "to", "transpose", "type", "unbind", "unsqueeze", "view"),
     }
 )
-_CASTS = frozenset({"float", "double", "to", "type", "mul", "__mul__", "__rmul__", "div", "__truediv__"})
+_LOOKS_UP = frozenset({"embedding", "embedding_bag", "one_hot"})
+_INDEXES = frozenset({"__getitem__", "gather", "index_select", "take", "take_along_dim"})
+_IGNORES_NUMBERS = frozenset(
+    {
+        *("empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like"),
+        *("rand_like", "randn_like", "zeros_like"),
+    }
+)
 _KNOWS_NAN = frozenset({"isnan", "nan_to_num", "isfinite", "nanmean", "nansum", "nanmedian"})
 
 
@@ -160,6 +176,7 @@ def accepted_by_module(
     """Run a PyTorch network, and return what this says about each of its inputs, and its operations."""
     import torch
     from torch.overrides import TorchFunctionMode
+    from torch.utils._pytree import tree_leaves
     from torch.utils.flop_counter import FlopCounterMode
 
     accepted = {
@@ -169,19 +186,21 @@ def accepted_by_module(
         )
         for name, value in inputs.items()
     }
-    tensors = [(value, name) for name, value in inputs.items()]
+    values = {id(value): (value, name) for name, value in inputs.items()}
 
     class Watch(TorchFunctionMode):
         def __torch_function__(  # type: ignore[no-untyped-def]
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ):
             answer = func(*args, **(kwargs or {}))
-            function = getattr(func, "__name__", "")
-            arguments = [*args, *(kwargs or {}).values()]
-            for name in [name for value, name in tensors if any(value is one for one in arguments)]:
-                accepted[name] = _read_call(function, arguments, accepted[name], answer)
-                if function in _KEEPS_VALUES and isinstance(answer, torch.Tensor):
-                    tensors.append((answer, name))
+            function, arguments = getattr(func, "__name__", ""), [*args, *(kwargs or {}).values()]
+            names = {values[id(leaf)][1] for leaf in tree_leaves(arguments) if id(leaf) in values}
+            for name in names if function not in _IGNORES_NUMBERS else ():
+                indexes = function in _INDEXES and id(arguments[0]) not in values
+                accepted[name] = _read_call(function, arguments, accepted[name], answer, indexes=indexes)
+                for tensor in tree_leaves(answer) if not (indexes or function in _LOOKS_UP) else ():
+                    if isinstance(tensor, torch.Tensor) and _may_index(tensor, function):
+                        values[id(tensor)] = (tensor, name)
             return answer
 
     counter = FlopCounterMode(display=False)
@@ -191,19 +210,40 @@ def accepted_by_module(
     return accepted, float(counter.get_total_flops())
 
 
-def _read_call(function: str, arguments: Sequence[Any], so_far: Accepted, answer: Any) -> Accepted:
-    """Return what a function of PyTorch adds about an input, which is among its arguments."""
+def _may_index(value: torch.Tensor, function: str) -> bool:
+    """Return whether values that a function of PyTorch answers may be places in a table."""
     import torch
 
-    if function == "embedding":
-        tables = [len(one) for one in arguments if isinstance(one, torch.Tensor) and one.is_floating_point()]
-        return replace(so_far, table=min(tables[0], so_far.table or tables[0])) if tables else so_far
-    if function == "one_hot" and isinstance(arguments[-1], int) and arguments[-1] > 0:
-        return replace(so_far, table=min(arguments[-1], so_far.table or arguments[-1]))
-    computes = function in _CASTS and isinstance(answer, torch.Tensor) and answer.is_floating_point()
-    return replace(
-        so_far, computes=so_far.computes or computes, missing=so_far.missing or function in _KNOWS_NAN
-    )
+    if value.is_floating_point():
+        return function in _KEEPS_VALUES
+    return value.dtype != torch.bool and not value.is_complex()
+
+
+def _read_call(
+    function: str, arguments: Sequence[Any], so_far: Accepted, answer: Any, *, indexes: bool
+) -> Accepted:
+    """Return what a function of PyTorch adds about an input, which is among its arguments."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    entries = 0
+    if function in {"embedding", "embedding_bag"}:
+        entries = next((len(one) for one in arguments if _is_float(one)), 0)
+    elif function == "one_hot" and isinstance(arguments[-1], int):
+        entries = max(arguments[-1], 0)
+    elif indexes:
+        entries = next((len(one) for one in arguments[:1] if isinstance(one, torch.Tensor) and one.ndim), 0)
+    if entries:
+        return replace(so_far, table=min(entries, so_far.table or entries))
+    floats = any(_is_float(leaf) for leaf in tree_leaves(answer))
+    missing = so_far.missing or function in _KNOWS_NAN
+    return replace(so_far, computes=so_far.computes or floats, missing=missing)
+
+
+def _is_float(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 @dataclass(slots=True)

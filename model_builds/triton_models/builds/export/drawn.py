@@ -18,6 +18,7 @@ from triton_models.artifact.networks import NetworkTensor
 from triton_models.base.encoding import Tensors
 from triton_models.builds.export.accepted import Accepted
 from triton_models.builds.export.drawn_rows import ROW_KINDS, Row
+from triton_models.builds.export.probed import Bounds, Probe
 from triton_models.declare.declaration import Example
 from triton_models.declare.models import Network, OnnxFile
 from triton_models.declare.tensors import NUMPY_TYPES, Between, DynamicDim
@@ -34,7 +35,6 @@ _BYTES_IN_ALL = 1 << 30  # they are kept, with the answers
 _MOST_OPERATIONS = 1e11  # of one request
 _OPERATIONS_OF_KINDS = 4e12  # of the rows of all kinds: a minute of a core
 _MOST_TOKENS = 8192  # whose attention scores still fit
-_MOST_COLUMNS = 256  # of which each is tried
 _OPEN_SIZES = (4, 7, 3, 1, 16, 64, 224, 576, 16000)
 _WORDS = ("", "a", "yes", "Zürich", "text with spaces")
 _STEP = 11  # without a common factor with the number of kinds: single rows are of every kind
@@ -53,7 +53,7 @@ class Drawn:
         operations: What one row costs, in arithmetic operations.
         sizes: The sizes of dimensions that nothing declares; see `possible_sizes`.
         of_examples: Strings come from the examples, because the network refuses others.
-        amounts: Columns, of inputs that index a table, in which the source takes any number.
+        bounds: The numbers that the source takes in inputs that index a table.
         hides: Masks of BOOL say which values do not count, as those of PyTorch's padding do.
     """
 
@@ -65,7 +65,7 @@ class Drawn:
     operations: float = 0.0
     sizes: Sequence[int] = ()
     of_examples: bool = False
-    amounts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
     hides: bool = False
 
     @property
@@ -308,17 +308,18 @@ class Drawn:
     def choices(self, source: Callable[[Tensors], Any] | None) -> Iterator[Drawn]:
         """Yield ways to draw, until the network accepts one: sizes, and for strings the examples' own.
 
-        The source says which columns take any number, unless what it refuses must not be tried.
+        The source says which numbers it takes, unless what it refuses must not be tried.
         """
         strings = any(tensor.data_type == "TYPE_STRING" for tensor in self.inputs)
         for of_examples in (False, True) if self.examples and strings else (False,):
             for sizes in self.possible_sizes():
                 choice = replace(self, sizes=sizes, of_examples=of_examples)
                 choice = replace(choice, hides=bool(source) and choice._masks_hide(source))
-                inputs = self.inputs if source else ()
-                columns = {tensor.name: choice._free_columns(tensor, source) for tensor in inputs}
-                amounts = {name: free for name, free in columns.items() if free is not None and free.any()}
-                yield from [replace(choice, amounts=amounts)] * bool(amounts)
+                bounds: dict[str, Bounds] = {}
+                for tensor in self.inputs:
+                    if source and (of_tensor := choice._bounds(tensor, source)):
+                        bounds[tensor.name] = of_tensor
+                yield from [replace(choice, bounds=bounds)] * bool(bounds)
                 yield choice
 
     def _masks_hide(self, source: Any) -> bool:
@@ -335,33 +336,39 @@ class Drawn:
 
         return bool(masks) and not is_finite(np.ones_like) and is_finite(np.zeros_like)
 
-    def _free_columns(self, tensor: NetworkTensor, source: Any) -> np.ndarray | None:
-        """Return which columns the source takes any number in, of an input of which some index a table."""
-        columns, known = (tensor.dims or ("",))[-1], self._known(tensor)
-        if (
-            known.table is None
-            or not known.computes
-            or len(tensor.dims or ()) <= self.batches
-            or not isinstance(columns, int)
-            or columns * self.operations > _OPERATIONS
-            or columns > _MOST_COLUMNS
-        ):
+    def _bounds(self, tensor: NetworkTensor, source: Callable[[Tensors], Any]) -> Bounds | None:
+        """Return what the source takes in each cell of an input of which some index a table."""
+        table, span = self._known(tensor).table, self.ranges.get(tensor.name)
+        if table is None or self.is_mask(tensor) or self.operations > _OPERATIONS:
             return None
-        in_table = replace(self, amounts={tensor.name: np.zeros(columns, bool)})
-        request = in_table.request(0, batch=1, sizes=1)
-        usual, span = request[tensor.name], self.ranges.get(tensor.name)
-        limits = np.iinfo(usual.dtype) if usual.dtype.kind in "iu" else np.finfo("f")
-        ends = (span.low, span.high) if span else (-1e9, 1e9)
+        sizes = [
+            size if isinstance(size, int) else 1 for axis, size in sorted(self._sizes_of(tensor).items())
+        ]
+        for request in self._usual():
+            usual = request[tensor.name]
+            limits = np.iinfo(usual.dtype) if usual.dtype.kind in "iu" else np.finfo("f")
+            low, high = (span.low, span.high) if span else (-1e9, 1e9)
+            corner = tuple(slice(size) for size in sizes)
+            row = usual[0] if self.batches else usual
 
-        def takes(column: int, number: float) -> bool:
-            values = usual.copy()
-            values[..., column] = min(max(number, limits.min), limits.max)
-            with contextlib.suppress(Exception):  # whatever a framework raises
-                source({**request, tensor.name: values})
-                return True
-            return False
+            def takes(cells: np.ndarray, request: Tensors = request, usual: np.ndarray = usual) -> bool:
+                with contextlib.suppress(Exception):  # whatever a framework raises
+                    values = np.broadcast_to(cells, usual.shape).astype(usual.dtype)
+                    source({**request, tensor.name: values})
+                    return True
+                return False
 
-        return np.array([all(takes(place, number) for number in ends) for place in range(columns)])
+            ends = max(low, float(limits.min)), min(high, float(limits.max))
+            bounds = Probe(usual=row[corner].astype(float), takes=takes, ends=ends, table=table).bounds()
+            if bounds is not None:
+                return bounds
+        return None
+
+    def _usual(self) -> Iterator[Tensors]:
+        """Yield requests of one row that the source may take."""
+        for request in self.written[:1]:
+            yield {name: value[:1] for name, value in request.items()} if self.batches else request
+        yield self.request(0, batch=1, sizes=1)
 
     @property
     def has_open_sizes(self) -> bool:
@@ -393,7 +400,7 @@ class Drawn:
             shown=[request[tensor.name] for request in self.written],
             random=random,
             mask=self.is_mask(tensor),
-            amounts=self.amounts.get(tensor.name),
+            bounds=self.bounds.get(tensor.name),
         )
         draw = row.floats if dtype.kind == "f" else row.integers
         values = np.stack([draw(first + place) for place in range(shape[0] if batches else 1)])

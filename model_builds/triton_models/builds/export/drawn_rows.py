@@ -13,6 +13,7 @@ import numpy as np
 
 from triton_models.artifact.networks import NetworkTensor
 from triton_models.builds.export.accepted import Accepted
+from triton_models.builds.export.probed import Bounds
 from triton_models.declare.tensors import Between
 
 ROW_KINDS = ("usual", "wide", "zeros", "negative", "whole", "usual", "ones", "millions", "billions", "mixed")
@@ -31,7 +32,7 @@ class Row:
     Attributes:
         shown: The values of the user's examples.
         mask: True if the input says which of the other values count.
-        amounts: Which columns hold amounts, of an input whose other columns index a table.
+        bounds: The numbers that the source takes, of an input that indexes a table.
     """
 
     tensor: NetworkTensor
@@ -41,12 +42,12 @@ class Row:
     shown: Sequence[np.ndarray]
     random: Any
     mask: bool
-    amounts: np.ndarray | None
+    bounds: Bounds | None
 
     def floats(self, place: int) -> np.ndarray:
         """Return a row of floats."""
-        table = self.accepted.table is not None and self.amounts is None
-        whole = table or bool(self.accepted.numbers)
+        amounts = self.bounds is not None and self.bounds.free.any()
+        whole = (self.accepted.table is not None and not amounts) or bool(self.accepted.numbers)
         if self.span is not None:
             whole = self.span.never_empty
         if whole:
@@ -60,19 +61,22 @@ class Row:
         return self._beside_places(values, place)
 
     def _beside_places(self, values: np.ndarray, place: int) -> np.ndarray:
-        """Return amounts, with places in a table in the other columns; every fourth row has only these."""
-        if self.amounts is None:
+        """Return amounts, with places in a table in the other cells; every fourth row has only these."""
+        if self.bounds is None:
             return values
         places = self._places(place)
         if self.span is not None:
             places = np.clip(places, self.span.low, self.span.high)
-        return np.where(self.amounts & (place % 4 > 0), values, places)
+        return np.where(self.bounds.free & (place % 4 > 0), values, places)
 
     def _places(self, place: int) -> np.ndarray:
-        table = self.accepted.table or 1
-        ends = {1: 0, 2: table - 1}
-        values = self.random.integers(0, table, self.shape)
-        return np.full(self.shape, ends[place % 5]) if place % 5 in ends else np.asarray(values)
+        low, high = np.zeros(1), np.full(1, (self.accepted.table or 1) - 1.0)
+        if self.bounds is not None:
+            low, high = self.bounds.low, self.bounds.high
+        ends = {1: low, 2: high}
+        if place % 5 in ends:
+            return np.broadcast_to(ends[place % 5], self.shape or (1,)).reshape(self.shape)
+        return np.asarray(np.floor(low + self.random.random(self.shape) * (high - low + 1)))
 
     def _of_kind(self, kind: str, *, both_signs: bool) -> np.ndarray:
         """Return a row of a kind.
@@ -109,7 +113,7 @@ class Row:
         elif accepted.numbers:
             values = random.choice(np.array(accepted.numbers), shape)
         elif accepted.table is not None:
-            amounts = self.amounts is not None
+            amounts = self.bounds is not None and self.bounds.free.any()
             values = self._beside_places(self._amounts(place), place) if amounts else self._places(place)
         elif kind in {"UINT8", "INT8"}:
             limits = np.iinfo(kind.lower())

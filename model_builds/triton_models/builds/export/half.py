@@ -33,6 +33,7 @@ from triton_models.builds.export.accepted import (
 from triton_models.builds.export.compared import Comparison, first_line, largest, run, run_file, session
 from triton_models.builds.export.norms import spelled_out_norms
 from triton_models.builds.export.onnx import check_onnx, serialise
+from triton_models.builds.export.probed import Bounds
 from triton_models.facts.releases import Release
 
 _HALF, _SINGLE = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
@@ -183,9 +184,9 @@ def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
         known, span = accepted.get(tensor.name, Accepted()), drawing.ranges.get(tensor.name)
         if tensor.data_type not in {"TYPE_FP32", "TYPE_FP64"} and not known.computes:
             continue
-        amounts = drawing.amounts.get(tensor.name)
+        bounds = drawing.bounds.get(tensor.name)
         guess = "a mask" if drawing.is_mask(tensor) else "places in a table" if known.table else ""
-        if guess and known.computes and span is None and amounts is None and tensor.data_type != "TYPE_BOOL":
+        if guess and known.computes and span is None and bounds is None and tensor.data_type != "TYPE_BOOL":
             yield f"input {tensor.name!r} is drawn as {guess}, and the network computes with its numbers"
         promised = max(abs(span.low), abs(span.high)) if span is not None else 0.0
         if promised > _LARGEST:
@@ -194,9 +195,12 @@ def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
             reach = f"reaches about {known.reach:.2g}, by the operator that reads it"
             limit = f"FP16 ends at {_LARGEST:g}, and has all whole numbers only up to {_LARGEST_WHOLE}"
             yield f"input {tensor.name!r} {reach}; {limit}"
-        columns = ... if amounts is None else (..., amounts)
-        for number in _coarse(request[tensor.name][columns] for request in drawing.written):
+        for number in _coarse(_amounts(request[tensor.name], bounds) for request in drawing.written):
             yield f"an example has {tensor.name}={number:.10g}, a whole number that FP16 does not have"
+
+
+def _amounts(values: np.ndarray, bounds: Bounds | None) -> np.ndarray:
+    return values if bounds is None else values[np.broadcast_to(bounds.free, values.shape)]
 
 
 def _coarse(examples: Iterator[Any]) -> Iterator[float]:
