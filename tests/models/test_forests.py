@@ -822,6 +822,42 @@ def money(seed: int) -> Any:
     return np.round(np.random.default_rng(seed).lognormal(3, 1, 3000), 2)
 
 
+def uniform(seed: int) -> Any:
+    return np.round(np.random.default_rng(seed).uniform(1, 50, 3000), 2)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_decimals_halfway_between_those_of_most_thresholds_answer_as_in_fp64(
+    seed: int, tmp_path: Path
+) -> None:
+    rows, _, trained = of_computed(uniform(seed) * 0.85)  # 18.445 and 18.4535
+    root, expected = build_forest(tmp_path, trained), trained.predict(rows)
+    np.testing.assert_allclose(answers(root, rows), expected, atol=1e-4)
+    reference = forest_reference(estimator=lambda: trained)({"input__0": rows.astype(np.float32)})
+    np.testing.assert_allclose(reference["output__0"][:, 0], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [0.99, 1.99, 2.99, 3.99, 4.99, 7.49, 12.49],
+        [9.99, 19.99, 29.99],
+        np.round(np.arange(300) * 0.4, 1),
+        np.floor(np.arange(1, 300)) + 0.99,
+    ],
+    ids=["seven prices", "three prices", "steps of 0.4", "99 cents"],
+)
+@IN_FP64
+def test_few_plain_decimals_are_not_taken_for_computed_ones(
+    values: Any, fit: Callable[[Any, Any], Any], tmp_path: Path
+) -> None:
+    rows = np.random.default_rng(1).choice(values, (3000, 1))
+    trained = fit(rows, np.sin(rows[:, 0]))
+    np.testing.assert_allclose(
+        answers(build_forest(tmp_path, trained), rows, features=1), trained.predict(rows), atol=1e-4
+    )
+
+
 @pytest.mark.parametrize("factor", [1.19, 1.2, 0.01, 1 / 1.19])
 def test_decimals_with_a_factor_answer_as_in_fp64(factor: float, tmp_path: Path) -> None:
     prices = money(11)
@@ -843,6 +879,7 @@ def test_plain_decimals_two_steps_apart_are_not_taken_for_computed_ones(tmp_path
 COMPUTED = {
     "amount": (np.round(money(1), 1) * np.random.default_rng(2).integers(1, 6, 3000), 1),
     "sum": (np.round(money(1), 1) + np.round(money(2), 1), 1),
+    "hours": (np.round(np.random.default_rng(2).integers(0, 600, 3000) / 60, 2) + 0.25, 2),
     "difference": (money(1) - np.round(money(2) / 10, 2), 2),
     "discount": (money(1) * (1 - np.random.default_rng(2).integers(0, 9, 3000) / 10), 3),
     "mean": (np.round(np.random.default_rng(3).uniform(1, 10, (3000, 5)), 1).mean(axis=1), 2),

@@ -288,7 +288,7 @@ def _check_precision(source: Source, rows: NDArray[Any]) -> None:
 
 def _separate(feature: int, thresholds: Thresholds) -> str:
     """Return what separates the values of a feature."""
-    if thresholds.own.any() and thresholds.decimals is not None:
+    if thresholds.computed.any():
         return f"round feature {feature} to {thresholds.decimals} decimals"
     return f"subtract an offset from feature {feature}, such as its smallest value,"
 

@@ -2,10 +2,11 @@
 
 LightGBM and scikit-learn's histograms compare `x <= threshold` in FP64, and the server gets x in FP32. If a
 row equals a threshold, as prices with two decimals often do, its FP32 value may lie above it: FP32 knows 1.23
-as 1.2300000191. So the checkpoint gets the FP32 number that decides as FP64 does for the values that the
-feature can have: decimals if its thresholds lie on or halfway between such, otherwise the threshold itself. A
-forest of FP32 rows has thresholds between FP32 numbers, and keeps them. Decimals that were computed, such as
-prices with a tax, lie beside the decimals, and so do thresholds that equal them: 20.848799999999997.
+as 1.2300000191. The FP32 number nearest to a threshold decides for that row and for all below it as FP64
+does, so the checkpoint gets it, unless it stands for a larger value of the feature as well, which goes right:
+the next decimal, if the thresholds lie on or halfway between decimals, or the next FP32 number, if the rows
+are FP32. Decimals that were computed, such as prices with a tax, lie beside the decimals, and so do
+thresholds that equal them: 20.848799999999997. There, the threshold itself counts as its decimal.
 
 scikit-learn's other trees compare FP32 rows with thresholds in FP64, as the backend does on a CPU. On a GPU,
 it takes the nearest FP32 number, which may be a row's value above the threshold (treelite_importer.hpp of
@@ -27,11 +28,13 @@ CATEGORICAL = 2  # TreeNodeType::kCategoricalTestNode of Treelite 4
 _WITH_LOWER = (2, 5)  # `<` and `>=` in Operator of Treelite 4: include/treelite/enum/operator.h
 _MOST_DECIMALS = 6
 _ROUNDED = 8  # units in the last place by which half a sum of decimals, in FP64, is not exact
-# What shows that decimals are computed: the part of thresholds next to decimals that is no middle of plain
-# decimals so many steps around it. Histograms of scikit-learn have thresholds that equal values, if nearly
-# all are next to decimals; LightGBM has none. It is 0 in 23 features of plain decimals, else 1 % or more.
-_EQUAL, _GAPS_OF_EQUAL, _PART_OF_EQUAL = 0.95, 2, 0.01
-_GAPS, _PART, _PART_OF_LIGHTGBM = 17, 0.03, 0.5
+# What shows that decimals are computed: thresholds next to decimals that are no middles of plain ones. The
+# two values of a middle lie no further from it than the next thresholds, so one that has none there proves it
+# (no threshold of 35 kinds of plain decimals was such). LightGBM's thresholds are never values of training,
+# so few rows equal them: a small part of proofs is let pass. If histograms of scikit-learn have many
+# thresholds, nearly all next to decimals, these are values, and the few middles are those of near values.
+_GAPS, _PART_OF_LIGHTGBM = 64, 0.05
+_MANY, _EQUAL, _PART_OF_EQUAL, _OF_BOTH = 128, 0.95, 0.02, 0.25
 _LOW_BITS = 16  # of the 29 that FP32 has not; halves of sums of FP32 numbers leave these at zero
 _TINY = 1e-30  # LightGBM's bounds of zero are 1e-35
 # Values this near to a threshold are drawn, as a part of the distance to the next ones: if FP32 cannot hold
@@ -47,13 +50,15 @@ class Thresholds:
         exact: In ascending order, in FP64.
         rounded: The FP32 numbers of the checkpoint.
         decimals: Of the values that the feature has; None if it has others.
-        own: True for a threshold that is rounded for rows equal to itself, also if decimals are computed.
+        own: True for a threshold that is rounded for rows equal to itself.
+        computed: True for one that is a decimal as the feature's rows have it, which were computed.
     """
 
     exact: NDArray[Any]
     rounded: NDArray[Any]
     decimals: int | None
     own: NDArray[Any]
+    computed: NDArray[Any]
 
     @classmethod
     def of(cls, exact: NDArray[Any], *, may_be_values: bool) -> Thresholds:
@@ -61,14 +66,18 @@ class Thresholds:
         nearest, low = _nearest(exact), _down(exact)
         fixed = (np.abs(exact) <= _TINY) | (np.abs(exact) > np.finfo(np.float32).max)
         decimals = _decimals(exact[~fixed])
-        own = ~(fixed | _of_fp32(exact))
+        own, computed = ~(fixed | _of_fp32(exact)), np.zeros(len(exact), bool)
         rounded = np.where(own, nearest, low)
         if decimals is not None:
-            own = ~fixed & _of_computed(exact, decimals, may_be_values=may_be_values)
-            lower, upper = map(_nearest, _sides(exact, own, decimals))
+            near = ~fixed & _near(exact, decimals)
+            if _are_computed(exact, near, decimals, may_be_values=may_be_values):
+                computed = near
+            lower, upper = map(_nearest, _sides(exact, computed, decimals))
+            apart = ~fixed & (nearest < upper)
             at_value = np.where((upper == low) & (lower < low), _before(low), np.maximum(lower, low))
-            rounded = np.where(fixed, low, at_value)
-        return cls(exact=exact, rounded=rounded, decimals=decimals, own=own)
+            rounded = np.where(apart, nearest, np.where(fixed, low, at_value))
+            own = computed | (apart & ~near)
+        return cls(exact=exact, rounded=rounded, decimals=decimals, own=own, computed=computed)
 
     def rows(self) -> NDArray[Any]:
         """Return values in FP64 next to which answers change."""
@@ -81,13 +90,13 @@ class Thresholds:
         if self.decimals is None:
             values = [t[self.own], (t - step)[self.own], (t + step)[self.own]]
         else:
-            near = _sides(t, self.own, self.decimals)
+            near = _sides(t, self.computed, self.decimals)
             apart = _nearest(near[0]) != _nearest(near[1])
             values = [near[0][apart], near[1][apart], *_beside(t - step, t + step, self.decimals)]
             values = [*map(self._as_computed, values), t[self.own]]
             # Multiples of 0.0119 are each computed in one way, and sums of prices in several.
-            if np.gcd.reduce(np.round(t[self.own] * 10.0**self.decimals).astype(np.int64)) == 1:
-                values.append(np.nextafter(t[self.own], np.inf))
+            if np.gcd.reduce(np.round(t[self.computed] * 10.0**self.decimals).astype(np.int64)) == 1:
+                values.append(np.nextafter(t[self.computed], np.inf))
         singles = np.concatenate([self.rounded, _before(self.rounded), -_before(-self.rounded)])
         drawn = np.concatenate([*values, singles[~self.collapsed(singles)]])
         return np.unique(drawn[np.abs(drawn) < np.finfo(np.float32).max])
@@ -103,21 +112,23 @@ class Thresholds:
         if self.decimals is not None:
             scale = 10.0**self.decimals
             values = np.round(numbers * scale) / scale
-            return self._as_computed(np.where(_nearest(values) == numbers, values, numbers))
-        values, own = self.exact[self.own], self.rounded[self.own]
+            values = self._as_computed(np.where(_nearest(values) == numbers, values, numbers))
+        else:
+            values = numbers
+        exact, own = self.exact[self.own], self.rounded[self.own]
         if not len(own):
-            return numbers
+            return values
         at = np.minimum(np.searchsorted(own, numbers), len(own) - 1)
-        return np.where(own[at] == numbers, values[at], numbers)
+        return np.where(own[at] == numbers, exact[at], values)
 
     def _as_computed(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return decimals with those replaced that a threshold has as they were computed."""
-        own = self.exact[self.own]
-        if self.decimals is None or not len(own):
+        computed = self.exact[self.computed]
+        if self.decimals is None or not len(computed):
             return column
-        decimals = _decimal(own, self.decimals)
-        at = np.minimum(np.searchsorted(decimals, column), len(own) - 1)
-        return np.where(decimals[at] == column, own[at], column)
+        decimals = _decimal(computed, self.decimals)
+        at = np.minimum(np.searchsorted(decimals, column), len(computed) - 1)
+        return np.where(decimals[at] == column, computed[at], column)
 
 
 def thresholds_of(model: treelite.Model, *, may_be_values: bool) -> Mapping[int, Thresholds]:
@@ -211,21 +222,44 @@ def _decimals(values: NDArray[Any]) -> int | None:
     return None
 
 
-def _of_computed(exact: NDArray[Any], decimals: int, *, may_be_values: bool) -> NDArray[Any]:
-    """Return which thresholds are decimals that a feature has as they were computed; none of plain ones.
+def _near(exact: NDArray[Any], decimals: int) -> NDArray[Any]:
+    """Return which thresholds are decimals, up to what computing them left."""
+    return np.asarray(np.abs(exact - _decimal(exact, decimals)) <= _noise(exact))
+
+
+def _are_computed(exact: NDArray[Any], near: NDArray[Any], decimals: int, *, may_be_values: bool) -> bool:
+    """Return whether a feature has decimals that were computed, as the thresholds near decimals tell.
 
     The middle of two plain decimals, as FP64 computes it, may lie beside a decimal as well.
     """
-    decimal, scale = _decimal(exact, decimals), 10.0**decimals
-    near: NDArray[Any] = np.abs(exact - decimal) <= _noise(exact)
-    gaps, part = _GAPS, _PART if may_be_values else _PART_OF_LIGHTGBM
-    if may_be_values and near.sum() > _EQUAL * len(near):
-        gaps, part = _GAPS_OF_EQUAL, _PART_OF_EQUAL
-    numbers = np.round(decimal * scale)
-    middles = np.array([(numbers - gap) / scale + (numbers + gap) / scale for gap in range(gaps)]) / 2
-    plain = (middles, np.nextafter(middles, np.inf), numbers[None] * (1 / scale))  # LightGBM takes the next
-    others = min(int((near & ~(values == exact).any(axis=0)).sum()) for values in plain)
-    return near if others > part * near.sum() else np.zeros(len(exact), bool)
+    scale, t, are_many = 10.0**decimals, exact[near], len(exact) >= _MANY
+    numbers = np.round(t * scale)
+    grid = max(1, int(np.gcd.reduce(np.diff(numbers).astype(np.int64)))) if are_many else 1
+    step = grid // 2 if grid % 2 == 0 else grid  # 9 in degrees of Fahrenheit that were degrees of Celsius
+    steps = step * np.arange(_GAPS)[:, None]
+    gaps = np.diff(exact, prepend=-np.inf, append=np.inf)
+    widest = np.round(np.minimum(gaps[:-1], gaps[1:])[near] * scale)
+    proofs, unlikely, others = len(t), len(t), len(t)
+    for low, high in (  # cents / 100 and cents * 0.01, which are never below decimals
+        ((numbers - steps) / scale, (numbers + steps) / scale),
+        ((numbers - steps) * (1 / scale), (numbers + steps) * (1 / scale)),
+    ):
+        if may_be_values:  # middles of distinct values, or of percentiles
+            is_middle = ((low + high) / 2 == t) | (high - (high - low) / 2 == t)
+        else:
+            is_middle = np.nextafter((low + high) / 2, np.inf) == t
+        may_be = (is_middle & (steps <= widest)).any(axis=0) | (widest >= step * _GAPS)
+        proofs = min(proofs, int((~may_be).sum()))
+        others = min(others, int((low[0] != t).sum()))
+        unlikely = min(unlikely, int((~(is_middle & (steps <= max(step, 2))).any(axis=0)).sum()))
+    if not may_be_values:
+        return proofs > _PART_OF_LIGHTGBM * len(t)
+    if not are_many or len(t) <= _EQUAL * len(exact):
+        return proofs > 0
+    # Of middles of plain decimals, as many are halfway between decimals, if these are odd and even ones.
+    odd = float((numbers % 2).mean())
+    of_both = min(odd, 1 - odd) > _OF_BOTH and others > 2 * (len(exact) - len(t)) + 3
+    return proofs > 0 or of_both or unlikely > _PART_OF_EQUAL * len(t)
 
 
 def _noise(values: NDArray[Any]) -> NDArray[Any]:
