@@ -939,9 +939,19 @@ def test_a_checkpoint_that_a_gpu_would_read_otherwise_fails_its_build(
     kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained, _ = of_seconds(kind)
-    monkeypatch.setattr(forest_thresholds, "round_thresholds", lambda model, thresholds: None)
+    monkeypatch.setattr(forest_thresholds, "round_thresholds", lambda *_, **__: None)
     with pytest.raises(FleetError, match="rows differ by more than"):
         build_forest(tmp_path, trained)
+
+
+def test_a_checkpoint_of_a_framework_that_compares_in_fp64_keeps_its_answers_on_a_gpu() -> None:
+    random = np.random.default_rng(0)
+    rows = np.round(random.uniform(0, 60, (2000, 1)), 1)
+    forest = ensemble.HistGradientBoostingRegressor(max_iter=20).fit(rows, np.sin(rows[:, 0]))
+    model = treelite.sklearn.import_model(forest)
+    round_thresholds(model, {}, may_be_of_fp64=True)
+    answers = treelite.gtil.predict(model, rows.astype(np.float32)).ravel()
+    np.testing.assert_allclose(answers, forest.predict(rows), atol=1e-5)
 
 
 @pytest.mark.parametrize(

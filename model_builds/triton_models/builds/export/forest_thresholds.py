@@ -142,8 +142,17 @@ def thresholds_of(model: treelite.Model, *, may_be_values: bool) -> Mapping[int,
     }
 
 
-def round_thresholds(model: treelite.Model, thresholds: Mapping[int, Thresholds]) -> None:
-    """Write FP32 numbers into a forest: those of its features, or those that decide as its own do."""
+def round_thresholds(
+    model: treelite.Model, thresholds: Mapping[int, Thresholds], *, may_be_of_fp64: bool = False
+) -> None:
+    """Write FP32 numbers into a forest: those of its features, or those that decide as its own do.
+
+    Args:
+        model: The forest, which is changed.
+        thresholds: What is known of features.
+        may_be_of_fp64: The framework may have compared in FP64. Thresholds that are no middles of FP32
+            numbers are then rounded to the nearest, as a GPU does.
+    """
     rounded = {
         (feature, exact): single
         for feature, known in thresholds.items()
@@ -154,7 +163,10 @@ def round_thresholds(model: treelite.Model, thresholds: Mapping[int, Thresholds]
         if values.dtype == np.float32:
             continue
         upward = np.isin(tree.get_field("cmp"), _WITH_LOWER)
-        singles = np.where(upward, -_down(-values), _down(values))[nodes].tolist()
+        singles = np.where(upward, -_down(-values), _down(values))
+        if may_be_of_fp64:
+            singles = np.where(_of_fp32(values), singles, _nearest(values))
+        singles = singles[nodes].tolist()
         values[nodes] = [rounded.get(split, single) for split, single in zip(splits, singles, strict=True)]
         tree.set_field("threshold", values)
 

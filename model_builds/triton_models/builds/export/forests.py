@@ -45,7 +45,7 @@ def write_forest(forest: Forest, source: Source, folder: Path) -> ForestHead:
     from triton_models.builds.export.forest_thresholds import round_thresholds
 
     model = source.forest()
-    round_thresholds(model, source.thresholds)
+    round_thresholds(model, source.thresholds, may_be_of_fp64=source.framework == "treelite")
     model = _without_base_scores(model)
     head = head_of(model)
     if head.targets != 1:
