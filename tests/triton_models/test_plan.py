@@ -694,6 +694,7 @@ import torch
 class TritonPythonModel:
     def initialize(self, args):
         self.model = torch.hub.load("pytorch/vision", "resnet50")
+    def execute(self, requests): ...
 """
 FROM_OWN = """
 import os
