@@ -18,7 +18,9 @@ from triton_rehearsal.triton import command
 
 pytestmark = pytest.mark.story
 
-CRASHES_WHEN_LOADED = "import os\n\nos._exit(1)\n"
+CRASHES_WHEN_LOADED = (
+    "import os\n\nos._exit(1)\n\nclass TritonPythonModel:\n    def execute(self, requests): ...\n"
+)
 
 
 class Delivered:
