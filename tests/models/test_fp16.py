@@ -179,8 +179,21 @@ def test_a_file_that_the_conversion_breaks_is_refused_and_nothing_replaces_it(bu
 
 
 def test_a_file_that_ends_onnx_runtime_stays_in_fp32_and_the_build_goes_on(built, monkeypatch):
+    monkeypatch.setattr(half, "_LOADED", set())
     monkeypatch.setattr(half, "_LOAD", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     assert "ONNX Runtime ends with signal 11" in refused(built, TOLERANT).what
+
+
+def test_a_structure_is_loaded_once_whatever_its_weights_are(built, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(half, "_LOADED", set())
+    monkeypatch.setattr(half, "_load_as_a_server", loaded.append)
+    scaled = (
+        "g (float[rows, 4] X) => (float[rows, 4] Y) <float[1] w = {WEIGHT}> { h = Tanh(X) Y = Mul(h, w) }"
+    )
+    for graph in (scaled.replace("WEIGHT", "1"), scaled.replace("WEIGHT", "2"), TOLERANT):
+        built(graph)
+    assert len(loaded) == 2
 
 
 def options(root: Path) -> dict[str, str]:

@@ -143,6 +143,13 @@ def inferred_graph(network: Any) -> Any:
     """Return the graph of a network with the shapes and types of its values, without its larger weights."""
     import onnx
 
+    return onnx.shape_inference.infer_shapes(without_weights(network)).graph
+
+
+def without_weights(network: Any) -> Any:
+    """Return a network without the numbers of its larger weights, which may be shapes if they are small."""
+    import onnx
+
     light = onnx.ModelProto(ir_version=network.ir_version, opset_import=network.opset_import)
     light.functions.extend(network.functions)
     for field_name in ("node", "input", "output", "value_info"):
@@ -152,7 +159,7 @@ def inferred_graph(network: Any) -> Any:
             light.graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
         else:
             light.graph.initializer.append(tensor)
-    return onnx.shape_inference.infer_shapes(light).graph
+    return light
 
 
 def values_of(graph: Any) -> dict[str, Any]:
