@@ -19,7 +19,7 @@ from triton_models.artifact.compared import compared_models
 from triton_models.artifact.evidence import range_words
 from triton_models.artifact.networks import NetworkTensor, onnx_signature
 from triton_models.builds.build import build
-from triton_models.builds.export import compared
+from triton_models.builds.export import answers, compared
 from triton_models.builds.export import onnx as export
 from triton_models.builds.export.accepted import Accepted, accepted_by
 from triton_models.builds.export.drawn import Drawn
@@ -104,10 +104,10 @@ def test_words_reach_a_network_as_a_server_sends_them(tmp_path):
         "g (string[rows, 1] X) => (float[rows, 1] Y) { Y = ai.onnx.ml.LabelEncoder"
         '<keys_strings = ["red"], values_floats = [7.0]>(X) }'
     )
-    session = compared.session(network_of(graph, opsets=OPSETS))
-    answers = compared.answers_of(session, {"X": np.array([[b"red"], [b"blue"]], object)})
-    assert answers["Y"][0, 0] == 7
-    assert answers["Y"][1, 0] != 7
+    session = answers.session(network_of(graph, opsets=OPSETS))
+    answer = answers.answers_of(session, {"X": np.array([[b"red"], [b"blue"]], object)})
+    assert answer["Y"][0, 0] == 7
+    assert answer["Y"][1, 0] != 7
 
 
 def test_columns_whose_encoders_refuse_each_others_words_get_words_of_the_examples(built):
@@ -576,7 +576,7 @@ def test_a_module_with_random_answers_is_built_without_a_record(served_by_torch,
 
 
 def test_a_module_that_loops_forever_for_drawn_values_is_stopped(served_by_torch, monkeypatch):
-    monkeypatch.setattr(compared, "_LONGEST_S", 0.5)
+    monkeypatch.setattr(answers, "_LONGEST_S", 0.5)
     forward = "while bool((x < 0).any()) and not torch.jit.is_tracing():\n    x = x * 1\nreturn x * 2"
     problem = refused(served_by_torch, forward)
     assert problem.rule == "drawn-inputs"
@@ -584,10 +584,10 @@ def test_a_module_that_loops_forever_for_drawn_values_is_stopped(served_by_torch
 
 
 def test_a_file_that_takes_too_long_is_said_to(monkeypatch):
-    monkeypatch.setattr(compared, "_LONGEST_S", 0.5)
+    monkeypatch.setattr(answers, "_LONGEST_S", 0.5)
     body = "b (int64 i, bool c, float[rows] x) => (bool d, float[rows] y) { d = Identity(c) y = Tanh(x) }"
     values = "g (float[rows] X) => (float[rows] Y) <int64 n = {2000000000}, bool go = {1}>"
-    run = compared.run_file(network_of(f"{values} {{ Y = Loop (n, go, X) <body = {body}> }}"))
+    run = answers.run_file(network_of(f"{values} {{ Y = Loop (n, go, X) <body = {body}> }}"))
     with pytest.raises(TimeoutError, match=r"after 0\.5 s"):
         run({"X": np.ones(1, np.float32)})
 

@@ -13,8 +13,8 @@ import torch
 from small_onnx import network_of
 from transformers import BertConfig, BertModel
 
+from triton_models.builds.export.answers import run, session
 from triton_models.builds.export.attention import simplify_attention
-from triton_models.builds.export.compared import run, session
 from triton_models.builds.export.fused import fuse
 from triton_models.builds.export.half import to_fp16
 from triton_models.builds.export.onnx import export_network

@@ -18,7 +18,7 @@ from tests.reported import refused
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
 from triton_models.builds.export import onnx as exporting
-from triton_models.builds.export.compared import session
+from triton_models.builds.export.answers import session
 from triton_models.builds.export.onnx import export_onnx
 from triton_models.builds.inputs import find_inputs
 from triton_models.check.check import check_path

@@ -160,8 +160,8 @@ def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Itera
 def _make_exported(
     network: torch.nn.Module, model: PyTorchNetwork, build: ModelDefinition, job: Job
 ) -> ModelConfig:
+    from triton_models.builds.export.answers import run_module
     from triton_models.builds.export.attention import simplify_attention
-    from triton_models.builds.export.compared import run_module
     from triton_models.builds.export.fused import fuse
     from triton_models.builds.export.onnx import OPSET, export_network
 

@@ -14,17 +14,8 @@ from triton_models.artifact.networks import NetworkTensor, onnx_signature, side_
 from triton_models.base.errors import FleetError
 from triton_models.builds.derived import NETWORK_BATCH
 from triton_models.builds.export.accepted import accepted_by, accepted_by_module, nodes_of
-from triton_models.builds.export.compared import (
-    SOURCE_DIFFERS,
-    Comparison,
-    Difference,
-    Run,
-    first_line,
-    run_file,
-    run_module,
-    run_torch,
-    threads_of,
-)
+from triton_models.builds.export.answers import Run, first_line, run_file, run_module, run_torch, threads_of
+from triton_models.builds.export.compared import SOURCE_DIFFERS, Comparison, Difference
 from triton_models.builds.export.drawn import FEW, Drawn, example_requests
 from triton_models.builds.job import Job
 from triton_models.check.onnx_network import INITIALIZING

@@ -28,7 +28,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from triton_models.artifact.networks import onnx_signature
 from triton_models.base.encoding import Tensors
 from triton_models.builds.export.accepted import accepted_by
-from triton_models.builds.export.compared import Answers, first_line, largest, run, session
+from triton_models.builds.export.answers import Answers, first_line, largest, run, session
 from triton_models.builds.export.drawn import Drawn
 from triton_models.builds.export.onnx import serialise
 from triton_models.declare.models import Network, PyTorchNetwork

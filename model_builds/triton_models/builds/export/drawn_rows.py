@@ -44,10 +44,13 @@ class Row:
     mask: bool
     bounds: Bounds | None
 
+    @property
+    def _has_amounts(self) -> bool:
+        return self.bounds is not None and bool(self.bounds.free.any())
+
     def floats(self, place: int) -> np.ndarray:
         """Return a row of floats."""
-        amounts = self.bounds is not None and self.bounds.free.any()
-        whole = (self.accepted.table is not None and not amounts) or bool(self.accepted.numbers)
+        whole = (self.accepted.table is not None and not self._has_amounts) or bool(self.accepted.numbers)
         if self.span is not None:
             whole = self.span.never_empty
         if whole:
@@ -113,8 +116,9 @@ class Row:
         elif accepted.numbers:
             values = random.choice(np.array(accepted.numbers), shape)
         elif accepted.table is not None:
-            amounts = self.bounds is not None and self.bounds.free.any()
-            values = self._beside_places(self._amounts(place), place) if amounts else self._places(place)
+            values = (
+                self._beside_places(self._amounts(place), place) if self._has_amounts else self._places(place)
+            )
         elif kind in {"UINT8", "INT8"}:
             limits = np.iinfo(kind.lower())
             values = random.integers(limits.min, limits.max + 1, shape)

@@ -19,8 +19,8 @@ from typing import Any
 import onnx
 import onnx_ir
 
+from triton_models.builds.export.answers import first_line
 from triton_models.builds.export.attention import bound_input, equal, requests_of, whole_numbers
-from triton_models.builds.export.compared import first_line
 from triton_models.builds.export.onnx import LARGEST_BYTES, serialise
 from triton_models.builds.export.optimized import keep_constants, optimized
 from triton_models.declare.models import PyTorchNetwork

@@ -379,7 +379,7 @@ def _loads(path: Path) -> bool:
     """Return whether ONNX Runtime loads a file, and answers with the sizes that the file says."""
     import onnx
 
-    from triton_models.builds.export.compared import session
+    from triton_models.builds.export.answers import session
 
     try:
         shapes = {output.name: output.shape for output in session(str(path)).get_outputs()}
