@@ -75,16 +75,33 @@ class Cdk:
             "bootstrap", f"aws://{EmbeddedAws.account}/{region}", *chosen, directory=self._assembly.parent
         )
 
+    def bootstrap_and_deploy(self, *arguments: str) -> dict[str, dict[str, str]]:
+        """Bootstrap and deploy, as `bootstrap` and `deploy` do, and synthesize meanwhile.
+
+        Bootstrapping waits for AWS most of the time, and synthesis needs a processor.
+        """
+        self._on_line("synthesizing")  # the CLI says so only afterwards
+        synthesis = self._start("synth", "--quiet", f"--output={self._assembly}", *arguments)
+        try:
+            self.bootstrap()
+            self._finish(synthesis, "synth")
+        except BaseException:
+            end_group(synthesis)
+            raise
+        return self._deploy(f"--app={self._assembly}")
+
     def deploy(self, *arguments: str) -> dict[str, dict[str, str]]:
         """Synthesize and deploy every stack: `cdk deploy --all`. Returns the outputs of each stack."""
+        self._on_line("synthesizing")
+        return self._deploy(f"--output={self._assembly}", *arguments)
+
+    def _deploy(self, *arguments: str) -> dict[str, dict[str, str]]:
         self._outputs.unlink(missing_ok=True)
-        self._on_line("synthesizing")  # the CLI says so only afterwards
         self._run(
             "deploy",
             "--all",
             "--require-approval=never",
             "--progress=events",
-            f"--output={self._assembly}",
             f"--outputs-file={self._outputs}",
             *arguments,
         )
@@ -102,13 +119,20 @@ class Cdk:
         return list(_stacks(self._assembly))
 
     def _run(self, verb: str, *arguments: str, directory: Path | None = None) -> None:
+        process = self._start(verb, *arguments, directory=directory)
+        try:
+            self._finish(process, verb)
+        except BaseException:
+            end_group(process)
+            raise
+
+    def _start(self, verb: str, *arguments: str, directory: Path | None = None) -> subprocess.Popen[str]:
         # Resolved here, since Popen searches the caller's PATH, not the child's.
         node = shutil.which("node", path=self._environment["PATH"])
         if node is None:
             raise _not_installed("node", self._environment["PATH"])
         command = [node, str(self._cli), verb, *arguments, "--no-notices", "--no-color"]
-        last: collections.deque[str] = collections.deque(maxlen=_LINES_KEPT)
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             cwd=directory or self._directory,
             env=self._environment,
@@ -121,16 +145,14 @@ class Cdk:
             start_new_session=True,
             preexec_fn=tie_to_parent,  # noqa: PLW1509 (one system call, no locks)
         )
-        try:
-            assert process.stdout is not None  # noqa: S101 (requested above)
-            for line in process.stdout:
-                last.append(line.rstrip())
-                self._on_line(line.rstrip())
-            status = process.wait()
-        except BaseException:
-            end_group(process)
-            raise
-        if status:
+
+    def _finish(self, process: subprocess.Popen[str], verb: str) -> None:
+        last: collections.deque[str] = collections.deque(maxlen=_LINES_KEPT)
+        assert process.stdout is not None  # noqa: S101 (requested above)
+        for line in process.stdout:
+            last.append(line.rstrip())
+            self._on_line(line.rstrip())
+        if status := process.wait():
             raise FleetError.of(
                 what=f"cdk {verb} failed with status {status}",
                 where="the CDK command line",

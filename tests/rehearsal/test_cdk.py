@@ -55,8 +55,7 @@ def test_stacks_are_deployed_changed_and_destroyed_and_the_app_folder_stays_clea
         name: str = sns.get_topic_attributes(TopicArn=topic)["Attributes"]["DisplayName"]
         return name
 
-    command.bootstrap()
-    outputs = command.deploy()
+    outputs = command.bootstrap_and_deploy()
     topic = outputs["Second"]["TopicArn"]
 
     assert list(outputs) == ["First", "Second"]
@@ -104,6 +103,15 @@ def test_an_app_that_fails_is_one_error_with_its_own_words(aws: EmbeddedAws, app
 
     assert lines[0] == "synthesizing"
     assert raised.value.problems[0].what == "cdk deploy failed with status 1"
+
+
+def test_an_app_that_fails_while_the_account_is_bootstrapped_is_the_same_error(
+    aws: EmbeddedAws, app: Path
+) -> None:
+    with pytest.raises(FleetError, match="the app says no") as raised:
+        cdk_of(aws, app).bootstrap_and_deploy("-c", "crash=1")
+
+    assert raised.value.problems[0].what == "cdk synth failed with status 1"
 
 
 def test_the_command_line_ends_when_its_parent_is_killed(tmp_path: Path) -> None:

@@ -60,6 +60,9 @@ class ChangeSetNotFoundError(ServiceException):
         super().__init__(f"ChangeSet [{name}] does not exist")
 
 
+# Clients look again only after several seconds: the CDK command line after five.
+_PATIENCE_S = 4.0
+
 _running: set[threading.Thread] = set()
 
 
@@ -72,8 +75,8 @@ def _operate(work: Callable[[Answer], None]) -> None:
     """Run a stack operation. Returns when it is done, or when it asks to answer the API call.
 
     CloudFormation answers at once and continues. Here a call returns when the operation is done, after some
-    tenths of a second, so that clients need not poll, unless a resource waits for something outside, such as
-    a custom resource for its function.
+    tenths of a second, so that clients need not poll, unless a resource waits longer for something outside,
+    such as a custom resource for its function.
     """
     answered, failures = threading.Event(), list[Exception]()
 
@@ -92,6 +95,7 @@ def _operate(work: Callable[[Answer], None]) -> None:
     _running.add(thread)
     thread.start()
     answered.wait()
+    thread.join(_PATIENCE_S)
     if failures:
         raise failures[0]
 

@@ -158,12 +158,11 @@ class Rehearsal(Closing):
             output=self.folder / "cdk.out",
             on_line=report,
         )
-        cdk.bootstrap()
         named = ["-c", f"models={','.join(self._names)}"] if self._names or self._scenario else []
         if self._scenario:
             settings = [f"{name}={value}" for name, value in self._scenario.fleet.items()]
             named += [argument for setting in settings for argument in ("-c", setting)]
-        outputs = cdk.deploy(*self.stage.context(), *named)
+        outputs = cdk.bootstrap_and_deploy(*self.stage.context(), *named)
         stacks, cloudformation = list(outputs), self.aws.client("cloudformation")
         raise_if_any(problem for stack in stacks for problem in resource_problems(self.aws, stack))
         values = {name: value for stack in outputs.values() for name, value in stack.items()}
