@@ -280,27 +280,32 @@ def test_the_command_line_takes_it_all(environment, delivery, models, capsys):
 
 
 class Hanging:
-    """A run, in a process of its own, that has published a model and hangs in the next one."""
+    """A run, in a process of its own, that has published a model and hangs in the next one, or in more."""
 
-    def __init__(self, delivery: Delivery, models: Path, folder: Path) -> None:
+    def __init__(self, delivery: Delivery, models: Path, folder: Path, *more: str) -> None:
         declare(models, "good")
         pipe = folder / "pipe"
         os.mkfifo(pipe)
         says = f"open({str(pipe)!r}, 'w').write(str(os.getpid()))"
         declare(models, "hangs", body=f"{says}\ntime.sleep(1000)")
+        for name in more:
+            declare(models, name, body="time.sleep(1000)")
         declare(models, "later")
+        names = ["good", "hangs", *more, "later"]
         self.place = folder / "results.json"
         given = ["--repository", delivery.repository, "--models", models, "--logs", delivery.logs]
         given += ["--results", self.place, "--unverified"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "triton_models", "deliver", "good", "hangs", "later", *map(str, given)],
+            [sys.executable, "-m", "triton_models", "deliver", *names, *map(str, given)],
             stderr=subprocess.PIPE,
             text=True,
         )
         worker = int(pipe.read_text())  # waits until it writes
         assert self.process.stderr is not None
-        while not self.process.stderr.readline().startswith("good: published"):
-            pass
+        awaited = {"good: published", *(f"{name}: build" for name in more)}
+        while awaited:
+            line = self.process.stderr.readline()
+            awaited = {begin for begin in awaited if not line.startswith(begin)}
         self.worker = os.pidfd_open(worker)
 
     def end(self, number: signal.Signals) -> int:
@@ -324,6 +329,30 @@ def test_a_build_service_that_ends_a_run_gets_its_results(environment, delivery,
         ("hangs", "failed", ["interrupted"]),
         ("later", "failed", ["not-reached"]),
     ]
+
+
+@pytest.mark.story
+def test_a_rehearsal_that_is_interrupted_ends_both_builds(environment, delivery, models, tmp_path):
+    environment.setenv("FLEET_PORTABLE", "1")
+    run = Hanging(delivery, models, tmp_path, "hangs-too")
+    assert run.end(signal.SIGTERM) == 130
+    assert [(each.model, each.status, rules(each)) for each in run.document().results] == [
+        ("good", "published", []),
+        ("hangs", "failed", ["interrupted"]),
+        ("hangs-too", "failed", ["interrupted"]),
+        ("later", "failed", ["not-reached"]),
+    ]
+
+
+@pytest.mark.story
+def test_a_rehearsal_builds_two_models_at_once(environment, delivery, models, s3, tmp_path):
+    environment.setenv("FLEET_PORTABLE", "1")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    declare(models, "left", body=f"open({str(pipe)!r}, 'w').close()")  # waits until it is read
+    declare(models, "right", body=f"open({str(pipe)!r}).close()")
+    results = deliver(["left", "right"], replace(delivery, portable=True), s3=s3).results
+    assert [result.status for result in results] == ["published", "published"]
 
 
 def test_a_run_that_is_killed_leaves_no_process_and_a_document_that_is_true(

@@ -10,8 +10,8 @@ import pytest
 
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.base.errors import FleetError, Problem
-from triton_models.deliver import deliver as module
-from triton_models.deliver.deliver import Publisher
+from triton_models.deliver import publisher as module
+from triton_models.deliver.publisher import Publisher
 from triton_models.deliver.steps import Made
 from triton_models.repository.publish import Published
 from triton_models.repository.s3 import contended
@@ -96,7 +96,7 @@ def test_an_error_that_nobody_foresaw_is_reported_and_publishing_goes_on():
 
 
 def test_making_waits_when_more_is_ready_than_the_disk_should_hold(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "_MOST_BYTES", 10)
+    monkeypatch.setattr(module, "MOST_BYTES", 10)
     repository = Repository()
     publisher = Publisher(repository.publish, repository.report)
     publisher.add(made("first"))

@@ -18,7 +18,8 @@ import shutil
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -36,9 +37,10 @@ from triton_models.builds.tensorrt.machine import find_compiler
 from triton_models.builds.tensorrt.stand_in import stand_in
 from triton_models.declare.reading import FORM_MARK, may_be_family
 from triton_models.deliver.diff import changed
+from triton_models.deliver.publisher import MOST_BYTES, Publisher
 from triton_models.deliver.results import ModelResult, Record, Results, Step, say
 from triton_models.deliver.steps import Made, Members, Order, Outcome, make, make_members
-from triton_models.deliver.worker import UNEXPECTED, Ended, Worker
+from triton_models.deliver.worker import Ended, Worker
 from triton_models.facts.instances import gpu as gpu_named
 from triton_models.facts.releases import DEFAULT_RELEASE
 from triton_models.facts.releases import release as release_named
@@ -46,7 +48,6 @@ from triton_models.repository.manifest import Manifest
 from triton_models.repository.objects import opened
 from triton_models.repository.places import UNWRITABLE, Place
 from triton_models.repository.publish import Published, publish
-from triton_models.repository.s3 import CONTENDED
 from triton_models.repository.stored_manifest import read
 
 if TYPE_CHECKING:
@@ -57,14 +58,11 @@ MODEL_SECONDS = 3600.0
 
 INTERRUPTED = Check(id="interrupted", source=FROM_ARGUMENTS)
 
-# The maximum size of waiting artifacts; beyond that, building waits, because disk space is limited.
-_MOST_BYTES = 4 << 30
+# The models that a rehearsal builds at once. A machine with a GPU measures while it compiles plans, alone.
+_AT_ONCE_IN_REHEARSALS = 2
 
 # The members of a family that are made together: few until their size is known.
 _FIRST_TOGETHER, _MOST_TOGETHER = 4, 100
-
-# Publications of a batch that other publishers won every race against. Splitting it would not help.
-_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +117,7 @@ def run(arguments: argparse.Namespace) -> Results:
 def deliver(
     names: Sequence[str], delivery: Delivery, *, place: Place | None = None, s3: S3Client | None = None
 ) -> Results:
-    """Build and publish models, one after the other.
+    """Build and publish models, one after the other, in a rehearsal two at once.
 
     A model is published while the next one is built. The results document is written before the first model,
     at intervals, and at the end. An interrupted run first publishes the models that are ready.
@@ -142,99 +140,97 @@ def deliver(
     return record.results(finished=True)
 
 
-class Publisher:
-    """A thread that publishes models in batches, while the next ones are built.
-
-    A publication replaces the manifest, which is megabytes for thousands of models, and only one runs at a
-    time. Models that become ready meanwhile wait and share the next one. A model that took minutes is
-    therefore published at once, and hundreds of faster ones share a few publications. There is no batch size
-    or delay to configure. If the machine dies, only the models finished during the current publication are
-    lost; `fleet diff` lists them again.
-
-    If a batch is refused, its halves are published separately, so one bad artifact does not block the others.
-
-    Args:
-        publish: Publishes all given models or none.
-        report: Receives each model with its publication, or with the problems that prevented it.
-    """
-
-    def __init__(
-        self,
-        publish: Callable[[Sequence[Made]], Published],
-        report: Callable[[Made, Published | None, tuple[Problem, ...]], None],
-    ) -> None:
-        self._publish, self._report = publish, report
-        self._waiting: list[Made] = []
-        self._closing = False
-        self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="publisher")
-        self._thread.start()
-
-    def add(self, made: Made) -> None:
-        """Queue a model for publication; return when there is room for another one."""
-        with self._changed:
-            self._waiting.append(made)
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: sum(each.artifact.size for each in self._waiting) <= _MOST_BYTES)
-
-    def close(self) -> None:
-        """Wait until every queued model is published or refused."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closing)
-                batch, self._waiting = self._waiting, []
-                self._changed.notify_all()
-            if not batch:
-                return
-            self._together(batch)
-
-    def _together(self, batch: Sequence[Made]) -> None:
-        problems = self._problems(batch)
-        middle = len(batch) // 2
-        if problems and not middle:
-            self._report(batch[0], None, problems)
-        elif problems:
-            self._together(batch[:middle])
-            self._together(batch[middle:])
-
-    def _problems(self, batch: Sequence[Made]) -> tuple[Problem, ...]:
-        """Publish artifacts together and report each; otherwise return the problems."""
-        problems: tuple[Problem, ...] = ()
-        for _ in range(_ATTEMPTS):
-            try:
-                published = self._publish(batch)
-            except FleetError as error:
-                problems = error.problems
-            except Exception as error:  # noqa: BLE001  reported, and must not end the thread
-                unexpected = UNEXPECTED.problem(
-                    what=f"publishing failed: {type(error).__name__}: {error}",
-                    where="the publication",
-                    why="the model's name still points to its previous artifact",
-                    fix="report this error with the log; `fleet publish` may show more",
-                )
-                return (unexpected,)
-            else:
-                for made in batch:
-                    self._report(made, published, ())
-                return ()
-            if any(problem.rule != CONTENDED.id for problem in problems):
-                break
-        return problems
-
-
 class _Run:
     """A run over all its models."""
 
     def __init__(self, delivery: Delivery, record: Record, s3: S3Client, output: Path) -> None:
-        self._delivery, self._record, self._s3, self._output = delivery, record, s3, output
-        self._service = service_log()
-        self._seconds: dict[str, float] = {}
+        self.delivery, self.record, self.output = delivery, record, output
+        self._s3 = s3
+        self.service = service_log()
+        self.seconds: dict[str, float] = {}
+        self.waiting, self.taking = deque(record.without()), threading.Lock()
+        self.publisher = Publisher(self._publish, self._published)
+
+    def all(self) -> None:
+        """Build and publish every model; an interruption still publishes the models that are ready."""
+        lane, *others = [_Lane(self, output) for output in self._outputs()]
+        try:
+            with ThreadPoolExecutor(max(1, len(others)), thread_name_prefix="build") as pool:
+                futures = [pool.submit(other.all) for other in others]
+                try:
+                    lane.all()
+                    for future in futures:
+                        future.result()
+                except BaseException:
+                    for other in others:
+                        other.interrupt()
+                    raise
+        except BaseException:
+            with contextlib.suppress(FleetError):
+                self.record.write(finished=False)  # publishing may outlast the grace period
+            raise
+        finally:
+            self.publisher.close()
+
+    def _outputs(self) -> list[Path]:
+        """Return a folder for each model that is built at once."""
+        at_once = _AT_ONCE_IN_REHEARSALS if is_rehearsal() and len(self.waiting) > 1 else 1
+        if at_once == 1 or self.delivery.output is not None:
+            return [self.output] * at_once
+        folders = [self.output / str(number) for number in range(at_once)]
+        for folder in folders:
+            folder.mkdir()
+        return folders
+
+    def _publish(self, made: Sequence[Made]) -> Published:
+        return publish(
+            [each.artifact for each in made],
+            repository=self.delivery.repository,
+            s3=self._s3,
+            portable=self.delivery.portable,
+            inputs={each.artifact.model: each.inputs for each in made},
+            target=self.delivery.target,
+            requests={each.artifact.model: each.request for each in made if each.request},
+            profiles={each.artifact.model: each.profile for each in made if each.profile},
+            trials={each.artifact.model: each.trial for each in made if each.trial},
+            examples={
+                each.artifact.model: each.evidence.examples
+                for each in made
+                if each.evidence and each.evidence.loaded
+            },
+        )
+
+    def _published(self, made: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:
+        unchanged = published is not None and made.artifact.model in published.unchanged
+        evidence = made.evidence or evidence_of(made.artifact.build)
+        self.record.give(
+            ModelResult(
+                model=made.name,
+                status="failed" if published is None else "unchanged" if unchanged else "published",
+                step="publish",
+                problems=problems,
+                seconds=self.seconds[made.name],
+                artifact=made.artifact.name,
+                log=self.log(made.name),
+                precision=evidence.precision,
+                proof=evidence.status,
+                answers=evidence.words(),
+            )
+        )
+        if self.delivery.output is None:
+            made.artifact.path.unlink(missing_ok=True)
+
+    def log(self, name: str) -> str:
+        return self.service or str(log_file(self.delivery.logs, name))
+
+
+class _Lane:
+    """Builds models of a run one after the other, in a process and a folder of its own."""
+
+    def __init__(self, run: _Run, output: Path) -> None:
+        self._run, self._output = run, output
+        self._delivery = delivery = run.delivery
+        self._worker = Worker()
         self._together = _FIRST_TOGETHER
         self._step: Step = "read"
         self._order = Order(
@@ -248,31 +244,25 @@ class _Run:
         )
 
     def all(self) -> None:
-        """Build and publish every model; an interruption still publishes the models that are ready."""
-        publisher = Publisher(self._publish, self._published)
-        try:
-            with Worker() as worker:
-                waiting = deque(self._record.without())
-                while waiting:
-                    names = self._next(waiting)
-                    for name in names if len(names) == 1 else self._members(names, worker, publisher):
-                        self._one(name, worker, publisher)
-                    self._record.write_if_due()
-        except BaseException:
-            with contextlib.suppress(FleetError):
-                self._record.write(finished=False)  # publishing may outlast the grace period
-            raise
-        finally:
-            publisher.close()
+        """Build models until none is waiting."""
+        with self._worker:
+            while names := self._next():
+                for name in names if len(names) == 1 else self._members(names):
+                    self._one(name)
+                self._run.record.write_if_due()
 
-    def _one(self, name: str, worker: Worker, publisher: Publisher) -> None:
+    def interrupt(self) -> None:
+        """End the current build, from another thread."""
+        self._worker.interrupt()
+
+    def _one(self, name: str) -> None:
         log = None
-        if self._service is None:
+        if self._run.service is None:
             log = log_file(self._delivery.logs, name)
             log.unlink(missing_ok=True)
         self._step = "read"
         try:
-            ended = worker.do(
+            ended = self._worker.do(
                 make,
                 replace(self._order, name=name),
                 name=name,
@@ -293,28 +283,31 @@ class _Run:
         if ended.answer is None:
             self._failed(name, ended)
             return
-        self._seconds[name] = ended.seconds
-        publisher.add(ended.answer)
+        self._run.seconds[name] = ended.seconds
+        self._run.publisher.add(ended.answer)
 
-    def _next(self, waiting: deque[str]) -> list[str]:
-        """Take the next model, or the next members of a family."""
-        names = [waiting.popleft()]
-        family, is_member, _ = names[0].partition(FORM_MARK)
-        if is_member and may_be_family(family, self._delivery.models):
-            while waiting and len(names) < self._together and waiting[0].startswith(f"{family}{FORM_MARK}"):
-                names.append(waiting.popleft())
-        return names
+    def _next(self) -> list[str]:
+        """Take the next model, or the next members of a family; nothing when all are taken."""
+        with self._run.taking:
+            waiting = self._run.waiting
+            names = [waiting.popleft()] if waiting else []
+            family, is_member, _ = names[0].partition(FORM_MARK) if names else ("", "", "")
+            if is_member and may_be_family(family, self._delivery.models):
+                mark = f"{family}{FORM_MARK}"
+                while waiting and len(names) < self._together and waiting[0].startswith(mark):
+                    names.append(waiting.popleft())
+            return names
 
-    def _members(self, names: Sequence[str], worker: Worker, publisher: Publisher) -> Sequence[str]:
+    def _members(self, names: Sequence[str]) -> Sequence[str]:
         """Make members of a family together, and return those that have to be made alone.
 
         These are all of them if the process died, and those that gave wrong answers: a graph that is exported
         once has what a network takes from elsewhere than its module only for the first member.
         """
         family = names[0].partition(FORM_MARK)[0]
-        log = None if self._service else log_file(self._delivery.logs, family)
+        log = None if self._run.service else log_file(self._delivery.logs, family)
         say(f"{family}: {len(names)} members, {names[0]} to {names[-1]}")
-        ended = worker.do(
+        ended = self._worker.do(
             make_members,
             Members(order=replace(self._order, name=family), names=tuple(names)),
             name=family,
@@ -324,12 +317,12 @@ class _Run:
         self._clean(log)
         sizes = [each.made.artifact.size for each in ended.answer or () if each.made]
         if sizes:  # their folders and artifacts are on the disk at the same time
-            self._together = min(_MOST_TOGETHER, max(1, _MOST_BYTES // (2 * max(sizes))))
+            self._together = min(_MOST_TOGETHER, max(1, MOST_BYTES // (2 * max(sizes))))
         alone = []
         for each in ended.answer or [Outcome(name=name, step="verify") for name in names]:
             if each.made is not None:
-                self._seconds[each.name] = ended.seconds / len(names)
-                publisher.add(each.made)
+                self._run.seconds[each.name] = ended.seconds / len(names)
+                self._run.publisher.add(each.made)
             elif each.step == "verify":
                 alone.append(each.name)
             else:
@@ -354,45 +347,7 @@ class _Run:
 
     def _failed(self, name: str, ended: Ended[Made]) -> None:
         result = ModelResult(model=name, status="failed", step=self._step, problems=ended.problems)
-        self._record.give(replace(result, seconds=ended.seconds, log=self._log(name)))
-
-    def _publish(self, made: Sequence[Made]) -> Published:
-        return publish(
-            [each.artifact for each in made],
-            repository=self._delivery.repository,
-            s3=self._s3,
-            portable=self._delivery.portable,
-            inputs={each.artifact.model: each.inputs for each in made},
-            target=self._delivery.target,
-            requests={each.artifact.model: each.request for each in made if each.request},
-            profiles={each.artifact.model: each.profile for each in made if each.profile},
-            trials={each.artifact.model: each.trial for each in made if each.trial},
-            examples={
-                each.artifact.model: each.evidence.examples
-                for each in made
-                if each.evidence and each.evidence.loaded
-            },
-        )
-
-    def _published(self, made: Made, published: Published | None, problems: tuple[Problem, ...]) -> None:
-        unchanged = published is not None and made.artifact.model in published.unchanged
-        evidence = made.evidence or evidence_of(made.artifact.build)
-        self._record.give(
-            ModelResult(
-                model=made.name,
-                status="failed" if published is None else "unchanged" if unchanged else "published",
-                step="publish",
-                problems=problems,
-                seconds=self._seconds[made.name],
-                artifact=made.artifact.name,
-                log=self._log(made.name),
-                precision=evidence.precision,
-                proof=evidence.status,
-                answers=evidence.words(),
-            )
-        )
-        if self._delivery.output is None:
-            made.artifact.path.unlink(missing_ok=True)
+        self._run.record.give(replace(result, seconds=ended.seconds, log=self._run.log(name)))
 
     def _take_compiler_logs(self, log: Path | None) -> None:
         """Append the compilers' output to the model's log, before it is removed with the build."""
@@ -404,9 +359,6 @@ class _Run:
                 else:
                     with log.open("a") as file:
                         file.write(text)
-
-    def _log(self, name: str) -> str:
-        return self._service or str(log_file(self._delivery.logs, name))
 
 
 def _with_members(

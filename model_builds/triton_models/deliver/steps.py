@@ -9,6 +9,7 @@ import functools
 import gc
 import importlib
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from triton_models.builds.build import build
 from triton_models.builds.export.weights import FETCHED, tag, tags_below
 from triton_models.builds.inputs import Found, Inputs, find_all, with_objects
 from triton_models.declare.declaration import ModelDefinition, Trial
-from triton_models.declare.reading import FORM_MARK, load_build, read_folder
+from triton_models.declare.reading import FORM_MARK, folder_of, load_build, read_folder
 from triton_models.deliver.worker import Ended, Report, apart, reply
 from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_models.repository.s3 import caught, in_parallel
@@ -119,6 +120,7 @@ def make(order: Order, report: Report) -> Made:
     changes there, such as a function of PyTorch, reaches neither the comparison nor the next model.
     """
     report("read")
+    _import(_named(order))
     built, imported, fetched = apart(lambda: (_built(order, report), _imported(), FETCHED), name=order.name)
     _import(imported)
     FETCHED.update(fetched)
@@ -296,6 +298,21 @@ def _declarations(members: Members) -> Callable[[str], ModelDefinition]:
         return declared.member(member)
 
     return declaration
+
+
+_IMPORT = re.compile(r"^\s*(?:from|import)\s+(\w+)", re.MULTILINE)
+# Many variables act only if they are set before a framework is imported.
+_SETS_VARIABLES = re.compile(r"environ(\[[^]]*\]\s*=[^=]|\.(setdefault|update)\()|putenv\(")
+
+
+def _named(order: Order) -> list[str]:
+    """Return the frameworks that a model's code imports, so that its copies need not import them again."""
+    folder = folder_of(order.name, order.models)
+    sources = [path.read_text(errors="replace") for path in sorted(folder.glob("*.py"))]
+    if any(_SETS_VARIABLES.search(source) for source in sources):
+        return []
+    names = {name for source in sources for name in _IMPORT.findall(source)}
+    return sorted(names & (_FRAMEWORKS - {"triton_models"} | {"sentence_transformers"}))
 
 
 def _imported() -> list[str]:

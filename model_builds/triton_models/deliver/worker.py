@@ -69,12 +69,16 @@ class Ended(Generic[Answer]):
 
 
 class Worker:
-    """The parent's handle of the process, which starts with the first task. Use it from one thread only."""
+    """The parent's handle of the process, which starts with the first task.
+
+    Use it from one thread only, but for `interrupt`.
+    """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._temporary: Path | None = None
+        self._interrupted = False
 
     def __enter__(self) -> Worker:
         return self
@@ -110,6 +114,10 @@ class Worker:
         elif self._temporary is None or _size(self._temporary) > _MOST_TEMPORARY_BYTES:
             self.close()
         return replace(reply, seconds=time.monotonic() - begun)
+
+    def interrupt(self) -> None:
+        """Let `do` raise KeyboardInterrupt in its thread, now and from now on."""
+        self._interrupted = True
 
     def close(self) -> None:
         """End the process after its cleanup; the next task starts a new one."""
@@ -151,6 +159,8 @@ class Worker:
     def _awaited(self, until: float, seconds: float, name: str, on_step: Report) -> Ended[Any]:
         """Wait for the reply of the task; return the problem if there is no reply."""
         while True:
+            if self._interrupted:
+                raise KeyboardInterrupt
             left = until - time.monotonic()
             if left <= 0:
                 return Ended(problems=(_too_long(name, seconds),), sound=False)
