@@ -39,6 +39,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_models.spec import (
+    Between,
     DaliPipeline,
     DynamicBatching,
     Ensemble,
@@ -149,6 +150,7 @@ def pytorch(name: str, backend: OnnxRuntime | TensorRt, *, max_batch: int) -> Py
         network=network,
         inputs=[Tensor("input", "FP32", IMAGE.dims)],
         outputs=[SOFTMAX],
+        inputs_between={"input": Between(-1, 1, why="the images divide pixels by 127.5, less 1")},
         labels=LABELS,
         backend=backend,
         max_batch_size=max_batch,

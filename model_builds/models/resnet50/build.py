@@ -27,6 +27,7 @@ import os
 from typing import TYPE_CHECKING
 
 from triton_models.spec import (
+    Between,
     DynamicBatching,
     Example,
     Instances,
@@ -118,6 +119,7 @@ def form(
                 network=network,
                 inputs=[Tensor(image, "FP32", [3, 224, 224])],
                 outputs=[logits],
+                inputs_between={image: Between(-2.2, 2.7, why="pixels, normalized as ImageNet's are")},
                 backend=backend,
                 max_batch_size=PLAN_BATCH if plan else MAX_BATCH,
                 instances=PLAN_INSTANCES if plan else Instances(),

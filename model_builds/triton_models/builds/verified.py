@@ -13,7 +13,7 @@ from triton_models.artifact.compared import Compared
 from triton_models.artifact.networks import NetworkTensor, onnx_signature, side_files
 from triton_models.base.errors import FleetError
 from triton_models.builds.derived import NETWORK_BATCH
-from triton_models.builds.export.accepted import accepted_by, accepted_by_module, nodes_of
+from triton_models.builds.export.accepted import UNKNOWN, accepted_by, accepted_by_module, nodes_of
 from triton_models.builds.export.answers import Run, first_line, run_file, run_module, run_torch, threads_of
 from triton_models.builds.export.compared import SOURCE_DIFFERS, Comparison, Difference
 from triton_models.builds.export.drawn import FEW, Drawn, example_requests
@@ -272,7 +272,7 @@ def _fix_of(problem: str) -> str:
     ranges = f"{remove}; or say with inputs_between which values come"
     if " differs by " in problem:
         return f"{ranges}, or allow a larger difference for fp16"
-    return ranges if " about " in problem or " is drawn as " in problem else remove
+    return ranges if problem.startswith(UNKNOWN) else remove
 
 
 def _without_array(inputs: Sequence[NetworkTensor]) -> str:
@@ -372,7 +372,7 @@ class Verified:
             )
         if problem:
             self.build.check_tolerance(["fp32"])
-            drawn = " for the drawn " in problem or " is drawn as " in problem
+            drawn = " for the drawn " in problem or problem.startswith(UNKNOWN)
             more = "; inputs_between says which values come" if drawn else ""
             sys.stderr.write(f"note: {name} stays in FP32: {problem}{more}\n")
         return not problem

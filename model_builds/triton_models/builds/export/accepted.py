@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import torch
 
 ML_DOMAIN = "ai.onnx.ml"
+UNKNOWN = "nothing says which values"
+"""Begins the reason that an input without a range keeps a network in FP32."""
 
 _MOVES = frozenset(
     {
@@ -62,6 +64,8 @@ _KEEPS = _PICKS | frozenset(
 """Operators that compute nothing with a float."""
 _FLOATS = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE and BFLOAT16 of onnx.TensorProto
 _BOOL = 9
+_COMPARES = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+_RESHAPES = frozenset({"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 _ARITHMETIC = frozenset({"Sub", "Add", "Div", "Mul"})
 _BY_CONSTANTS = _ARITHMETIC | {"Gemm", "MatMul"}
 _EMBEDDINGS = {0: 2, 1: 4}  # of EmbedLayerNormalization: the tables of tokens and of segments
@@ -175,6 +179,26 @@ def accepted_by(network: Any) -> dict[str, Accepted]:
         name: replace(graph.follow(name), computes=graph.computes(name, is_float=kind in _FLOATS))
         for name, kind in types.items()
     }
+
+
+def only_indexes(network: Any, name: str) -> bool:
+    """Return whether an input is nothing but places in tables of one size, which are weights.
+
+    It may also be compared with constants, as tokens are with that of padding.
+    """
+    graph, tables, waiting, seen = _Graph.of(network), set[int](), deque([name]), {name}
+    while waiting:
+        value = waiting.popleft()
+        for node in graph.readers.get(value, ()):
+            place, kind = list(node.input).index(value), node.op_type
+            if kind in {"Gather", "EmbedLayerNormalization"} and (entries := graph.table(node, place)):
+                tables.add(entries)
+            elif kind in _RESHAPES and place == 0 and _attribute(node, "to", 7) not in {*_FLOATS, _BOOL}:
+                waiting.extend(output for output in node.output if output not in seen)
+                seen.update(node.output)
+            elif kind != "Shape" and not (kind in _COMPARES and node.input[1 - place] in graph.constants):
+                return False
+    return len(tables) == 1
 
 
 def accepted_by_module(
@@ -320,7 +344,7 @@ class _Graph:
 
     def _read(self, node: Any, value: str, known: Accepted) -> Accepted:
         place, kind = list(node.input).index(value), node.op_type
-        entries = self._table(node, place)
+        entries = self.table(node, place)
         center, scale = self._scaling(node, place)
         numbers, words = _lookup(node)
         tracks = kind in _TREES and any(_attribute(node, "nodes_missing_value_tracks_true", ()))
@@ -336,7 +360,7 @@ class _Graph:
             words=known.words or words,
         )
 
-    def _table(self, node: Any, place: int) -> int | None:
+    def table(self, node: Any, place: int) -> int | None:
         """Return the entries of the table that an operator indexes with a value."""
         axis, table = 0, ""
         if node.op_type == "Equal" and node.input[1 - place] in self.constants:  # one_hot of PyTorch

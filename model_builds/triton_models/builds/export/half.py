@@ -25,10 +25,10 @@ from triton_models.artifact.networks import side_files
 from triton_models.base.encoding import Tensors
 from triton_models.builds.export.accepted import (
     ML_DOMAIN,
-    Accepted,
-    accepted_by,
+    UNKNOWN,
     inferred_graph,
     nodes_of,
+    only_indexes,
     values_of,
     without_weights,
 )
@@ -36,7 +36,6 @@ from triton_models.builds.export.answers import first_line, largest, run, run_fi
 from triton_models.builds.export.compared import Comparison
 from triton_models.builds.export.norms import spelled_out_norms
 from triton_models.builds.export.onnx import check_onnx, serialise
-from triton_models.builds.export.probed import Bounds
 from triton_models.facts.releases import Release
 
 _HALF, _SINGLE = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
@@ -44,7 +43,6 @@ _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _MASKED = 1e30  # attention adds such values to those that it ignores
 _TO_FP32, _TO_FP16 = "_cast_to_fp32", "_cast_to_fp16"  # ends of the names that the conversion gives casts
 _LARGEST = 65504.0
-_LARGEST_WHOLE = 2048
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "FusedConv", "NhwcConv"})
 _PRODUCTS = _CONVOLUTIONS | {
@@ -198,35 +196,19 @@ def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
         yield f"it has {ml.op_type}, an operator of {ML_DOMAIN}: these compute in FP32 only"
     if comparison.why_not:
         yield f"it cannot be compared: {comparison.why_not}"
-    drawing, accepted = comparison.drawing, accepted_by(network)
-    for tensor in drawing.inputs:
-        known, span = accepted.get(tensor.name, Accepted()), drawing.ranges.get(tensor.name)
-        if tensor.data_type not in {"TYPE_FP32", "TYPE_FP64"} and not known.computes:
-            continue
-        bounds = drawing.bounds.get(tensor.name)
-        guess = "a mask" if drawing.is_mask(tensor) else "places in a table" if known.table else ""
-        if guess and known.computes and span is None and bounds is None and tensor.data_type != "TYPE_BOOL":
-            yield f"input {tensor.name!r} is drawn as {guess}, and the network computes with its numbers"
-        promised = max(abs(span.low), abs(span.high)) if span is not None else 0.0
-        if promised > _LARGEST:
-            yield f"input {tensor.name!r} reaches {promised:g}, FP16 {_LARGEST:g}"
-        if span is None and known.reach > _LARGEST_WHOLE and known.center is not None:
-            reach = f"reaches about {known.reach:.2g}, by the operator that reads it"
-            limit = f"FP16 ends at {_LARGEST:g}, and has all whole numbers only up to {_LARGEST_WHOLE}"
-            yield f"input {tensor.name!r} {reach}; {limit}"
-        for number in _coarse(_amounts(request[tensor.name], bounds) for request in drawing.written):
-            yield f"an example has {tensor.name}={number:.10g}, a whole number that FP16 does not have"
-
-
-def _amounts(values: np.ndarray, bounds: Bounds | None) -> np.ndarray:
-    return values if bounds is None else values[np.broadcast_to(bounds.free, values.shape)]
-
-
-def _coarse(examples: Iterator[Any]) -> Iterator[float]:
-    for values in examples:
-        with np.errstate(over="ignore"):
-            whole = (values == np.round(values)) & (np.abs(values) > _LARGEST_WHOLE)
-            yield from values[whole & (values.astype(np.float16).astype(np.float64) != values)][:1].tolist()
+    drawing = comparison.drawing
+    unknown = [
+        repr(tensor.name)
+        for tensor in drawing.inputs
+        if tensor.name not in drawing.ranges
+        and tensor.data_type != "TYPE_BOOL"
+        and not only_indexes(network, tensor.name)
+    ]
+    if unknown:
+        yield f"{UNKNOWN} {', '.join(unknown)} {'gets' if len(unknown) == 1 else 'get'}"
+    for name, span in drawing.ranges.items():
+        if (reach := max(abs(span.low), abs(span.high))) > _LARGEST:
+            yield f"input {name!r} reaches {reach:g}, FP16 {_LARGEST:g}"
 
 
 def norm_modes(network: Any, release: Release) -> tuple[bool, bool]:
