@@ -154,7 +154,7 @@ def reference(inputs: Tensors) -> Tensors:
 _COMPARED = """\
     reference=reference,
     tolerance=1e-4,
-    # FP16: real requests as examples, backend=OnnxRuntime(precision="fp16"), tolerance={"fp16": 1e-2}
+    # FP16: real requests as examples, inputs_between, OnnxRuntime(precision="fp16"), tolerance={"fp16": 1e-2}
 """
 
 _FOREST = '''\
