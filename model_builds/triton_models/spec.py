@@ -6,13 +6,14 @@ module.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from triton_models.declare.backends import (
     AotInductor,
     Dali,
     Fil,
     LibTorch,
     OnnxRuntime,
-    OpenVino,
     PythonBackend,
     TensorFlow,
     TensorRt,
@@ -78,7 +79,6 @@ __all__ = [
     "ModelDefinition",
     "OnnxFile",
     "OnnxRuntime",
-    "OpenVino",
     "PackageWeights",
     "PackedEnvironment",
     "PyTorchNetwork",
@@ -107,3 +107,15 @@ __all__ = [
     "models_folder",
     "weights_at",
 ]
+
+_REMOVED = {"OpenVino": 'OnnxRuntime(), with instances=Instances(kind="KIND_CPU")'}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Raise an ImportError that names the replacement of a removed name."""
+        if name in _REMOVED:
+            msg = f"{name} was removed: use {_REMOVED[name]}"
+            raise ImportError(msg)
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)

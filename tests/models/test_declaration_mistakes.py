@@ -230,3 +230,9 @@ def test_models_may_have_a_dot_in_their_names_and_files_of_one_name_beside_their
 
 def test_the_data_types_of_a_declaration_are_those_of_nvidias_schema():
     assert {f"TYPE_{name}" for name in DATA_TYPES} == set(data_types())
+
+
+def test_an_import_of_a_removed_name_says_what_to_use(read):
+    (problem,) = read(("import *", "import *\nfrom triton_models.spec import OpenVino"))
+    assert "OpenVino was removed: use OnnxRuntime(), with instances" in problem.what
+    assert problem.where.endswith("build.py:3")

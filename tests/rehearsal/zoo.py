@@ -267,11 +267,9 @@ def _sklearn(kind: str, **given: Any) -> Callable[[int], Any]:
 
 
 def _of_network(backend: str, *, x: str = "X", y: str = "Y", tolerance: float = 1e-4) -> Kind:
-    batches = f'max_batch_size=8, inputs=[Tensor("{x}", "FP32", [3])]'
-    rows = f'max_batch_size=0, inputs=[Tensor("{x}", "FP32", [DynamicDim(name="rows", max=8), 3])]'
+    inputs = f'max_batch_size=8, inputs=[Tensor("{x}", "FP32", [3])]'
 
     def declare(models: Path, name: str, seed: int) -> None:
-        inputs = rows if backend == "OpenVino()" else batches
         text = _NETWORK.format(name=name, backend=backend, x=x, y=y, inputs=inputs, tolerance=tolerance)
         _declare(models, name, text, seed=seed)
 
@@ -402,7 +400,6 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "isolation_forest": _of_sklearn(_sklearn("IsolationForest", n_estimators=5), classes=False),
         "torch_onnx": _of_network("OnnxRuntime()"),
         "torch_plan": _of_network("TensorRt()"),
-        "torch_openvino": _of_network("OpenVino()", tolerance=2e-2),
         "torch_script": _of_network("LibTorch()", x="X__0", y="Y__0"),
         "torch_minimal": _minimal,
         "onnx_with_side_file": _of_onnx(lambda folder, seed: _exported(folder, seed, dynamo=True)),

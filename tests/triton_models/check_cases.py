@@ -15,7 +15,6 @@ from tests.triton_models.correct_artifacts import (
     DIALOGUE,
     FOREST,
     GRAPH,
-    INTEL,
     MINILM,
     OLD_BERT,
     PACKED,
@@ -206,9 +205,6 @@ BACKENDS = (
     case("pytorch-output", REPOSITORY, edited("ranker", lambda it: it.ClearField("output"))),
     case("repository-agent", RESNET50, said("resnet50", '"checksum"', '""')),
     case("model-metrics", RESNET50, said("resnet50", "10, 100", "")),
-    case("openvino-kind", INTEL, added("net", "instance_group { kind: KIND_GPU }")),
-    case("openvino-batches", INTEL, having("net", max_batch_size=4)),
-    case("openvino-type", INTEL, said("net", "TYPE_FP32", "TYPE_FP64"), times=2),
 )
 
 LIGHTGBM_TEXT = (

@@ -215,14 +215,6 @@ def write_compiled(root: Path) -> None:
     write(root / "net/1/model.pt2", compiled_file("cuda", "86"))
 
 
-def write_intel(root: Path) -> None:
-    inputs, outputs = [tensor("x", "FP32", [-1, 4])], [tensor("y", "FP32", [-1, 4])]
-    made = plain(name="net", backend="openvino", max_batch_size=0, inputs=inputs, outputs=outputs)
-    made.default_model_filename = "model.onnx"
-    write_config(made, root / "net" / "config.pbtxt")
-    write(root / "net/1/model.onnx", onnx_file())
-
-
 def write_rows_on_cuda(root: Path) -> None:
     write_rows(root)
     with Edit(root / "rows") as config:
@@ -327,5 +319,4 @@ PACKED = Correct("minilm-packed", write_minilm_with_packed)
 STREAMING = Correct("minilm-streaming", write_streaming_minilm, SINGLE_MODEL)
 REPOSITORY = Correct("repository", write_repository, OWN_SERVER)
 ROWS = Correct("zoo", write_rows, OWN_SERVER)
-INTEL = Correct("intel", write_intel, OWN_SERVER)
 COMPILED = Correct("compiled", write_compiled, Server(release="26.04"))

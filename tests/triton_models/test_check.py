@@ -67,6 +67,10 @@ VALID: dict[str, Spoil] = {
     "a backend of an image of the user's own": both(
         having("resnet50", backend="mine"), written("build.json", b'{"custom_image_adds": ["mine"]}')
     ),
+    "a backend of NVIDIA's image for which there are no rules": both(
+        having("resnet50", backend="openvino", default_model_filename="model.onnx"),
+        written("build.json", b'{"release": "26.05"}'),
+    ),
     "an agent of an image of the user's own, which brings the files": both(
         net(lambda c: c.model_repository_agents.agents.add(name="vault")),
         without("resnet50/1"),

@@ -204,7 +204,8 @@ def test_the_limit_of_a_type_is_what_is_used_up_first(
 
 
 def test_what_runs_on_the_cpu_takes_the_hosts_memory(tmp_path: Path) -> None:
-    found = of_layout(read_layout(model_folder(tmp_path, 'backend: "openvino"', mib=600)))
+    config = 'backend: "onnxruntime" instance_group { kind: KIND_CPU }'
+    found = of_layout(read_layout(model_folder(tmp_path, config, mib=600)))
     assert found.memory.values == (0, 0, 0)
     assert found.host.values[LEAST] >= 600 * MIB
 

@@ -26,7 +26,7 @@ from triton_models.builds.environments import add_environments
 from triton_models.builds.job import Job
 from triton_models.builds.plan_profiles import profile_shapes, use_profiles
 from triton_models.builds.tensorrt.options import check_precision
-from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, OpenVino, TensorRt
+from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import (
     DaliPipeline,
@@ -454,7 +454,7 @@ def _configure(
         inputs=tensors[0],
         outputs=tensors[1],
         instances=model.instances.count,
-        kind="KIND_CPU" if isinstance(model.backend, OpenVino) else model.instances.kind,
+        kind=model.instances.kind,
         batching=model.batching,
         parameters=parameters,
     )
@@ -476,8 +476,6 @@ def _configure(
         backend.configure_gpu(config, switches_tf32=job.release.switches_tf32, **options or {})
     if job.on_gpu and isinstance(backend, OnnxRuntime | LibTorch) and backend.precision == "tf32":
         job.precisions.append("tf32")
-    if isinstance(backend, OpenVino):
-        job.precisions.append(backend.precision)
     directory = job.root / model.name
     if isinstance(model, Network | TensorFlowGraph):
         _add_labels(model, config, job)

@@ -86,7 +86,7 @@ _SESSION_MIB = (10, 20, 200)
 """A session of ONNX Runtime besides its weights and its arena, with cuDNN's workspace: a guess."""
 
 _NO_GPU = ""
-_WITHOUT_GPU = ("ensemble", "identity", "openvino")
+_WITHOUT_GPU = ("ensemble", "identity")
 
 # Of a model on the CPU, what its weights become.
 _ON_CPU = (1.0, 1.2, 2.5)
@@ -212,7 +212,7 @@ def _of_config(layout: Layout, place: str) -> Profile:
     if on_gpu and backend == "onnxruntime" and any(entry.name == "tensorrt" for entry in accelerators):
         engine = Range.of(lambda end: ENGINE_AT_LOAD_S[end], "facts.tensorrt: ENGINE_AT_LOAD_S")
         load_s = Range.total([load_s, engine])
-    if backend == "openvino" or not on_gpu:
+    if not on_gpu:
         host = Range.of(lambda end: profile.host.values[end] + size * _ON_CPU[end], profile.host.source)
     if backend == "python":
         region = regions(config)

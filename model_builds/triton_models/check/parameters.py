@@ -2,9 +2,8 @@
 
 Sources, read 2026-11-21: src/onnxruntime.cc of onnxruntime_backend (24.10 and main), src/tensorrt_utils.cc of
 tensorrt_backend and src/libtorch.cc of pytorch_backend (24.10); src/metric_model_reporter.cc of Triton core
-(24.10), and ValidateModelMetrics in its src/model_config_utils.cc (main of 2026-06-09). Read 2026-11-24:
-src/openvino.cc and src/openvino_utils.cc of openvino_backend (main). Settings that crash the server were
-tested on the bundled one.
+(24.10), and ValidateModelMetrics in its src/model_config_utils.cc (main of 2026-06-09). Settings
+that crash the server were tested on the bundled one.
 """
 
 from __future__ import annotations
@@ -12,21 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from triton_models.artifact.pbtxt import ModelConfig, as_json, schema
+from triton_models.artifact.pbtxt import ModelConfig, as_json
 from triton_models.base.checks import Check
 from triton_models.base.suggest import did_you_mean
 from triton_models.check.backend_rules import dali
 from triton_models.check.subject import Findings, Model, is_on_cpu, parameter, rule, tensors_of, type_name
 from triton_models.check.target import MULTI_MODEL_ENDPOINT
 from triton_models.facts.limits import LOAD_LIMIT_S
-from triton_models.facts.openvino import OPENVINO_TYPES
 from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import ENGINE_AT_LOAD_S, PLAN_TYPES
 
 _SOURCE = (
     "2026-11-21: onnxruntime_backend, tensorrt_backend, python_backend and pytorch_backend 24.10, Triton core"
 )
-_OPENVINO = "2026-11-24: src/openvino.cc and src/openvino_utils.cc of openvino_backend"
 PLAN_TYPE = rule("plan-type", _SOURCE)
 BF16_TENSOR = rule("bf16-tensor", "triton_models.facts.releases")
 GRAPH_SPEC = rule("graph-spec", "2026-11-26: ValidateGraphSpec of tensorrt_backend r25.09")
@@ -40,9 +37,6 @@ PYTORCH_PARAMETER = rule(
 )
 PYTORCH_OUTPUT = rule("pytorch-output", _SOURCE)
 DALI_FILE = rule("dali-file", "2026-11-28: dali_backend r24.01 to r26.06, src/dali_model.h")
-OPENVINO_KIND = rule("openvino-kind", _OPENVINO)
-OPENVINO_BATCHES = rule("openvino-batches", _OPENVINO)
-OPENVINO_TYPE = rule("openvino-type", _OPENVINO)
 METRIC_TAG = rule("metric-tag", _SOURCE)
 MODEL_METRICS = rule("model-metrics", _SOURCE)
 
@@ -131,8 +125,6 @@ def _check_for_backend(report: Findings, model: Model, config: ModelConfig) -> N
     elif backend == "dali":
         for refusal in dali.refusals(as_json(config), release=release.name if release else None):
             report(DALI_FILE, refusal.what, at=refusal.at, fix=refusal.fix)
-    elif backend == "openvino":
-        _check_openvino(report, config)
     elif backend == "pytorch" and config.runtime != "model.py" and model.text is not None:
         _check_libtorch(report, model, config)
     since = release.bf16_since(backend) if release else None
@@ -206,24 +198,6 @@ def _check_name(report: Findings, what: str, name: str, known: Collection[str]) 
         otherwise = f"use one of {', '.join(sorted(known))}, or remove it"
         fix = did_you_mean(name, known, otherwise=otherwise)
         report(ACCELERATOR, f"unknown {what} {name!r}", at=_ACCELERATORS, fix=fix)
-
-
-def _check_openvino(report: Findings, config: ModelConfig) -> None:
-    otherwise = "cast others inside the network, or serve the model with ONNX Runtime"
-    _check_types(report, OPENVINO_TYPE, config, OPENVINO_TYPES, otherwise=otherwise)
-    kinds, used = schema().ModelInstanceGroup.Kind, {group.kind for group in config.instance_group}
-    for name in sorted(kinds.keys(), key=kinds.Value):
-        if name in {"KIND_AUTO", "KIND_CPU"} or kinds.Value(name) not in used:
-            continue
-        what, why = f"{name} of a model for OpenVINO", "the backend supports only the CPU"
-        report(OPENVINO_KIND, what, at="instance_group", fix="write KIND_CPU", why=why)
-    # Without padding, the backend answers only requests of exactly max_batch_size rows. With padding, it
-    # writes a smaller request after a full one into the full one's memory, which has been freed.
-    if config.max_batch_size > 1:
-        what = f"max_batch_size {config.max_batch_size} of a model for OpenVINO"
-        fix = "write 0, and the batch as the first of the dims, as -1"
-        why = "the backend answers full batches alone, and ENABLE_BATCH_PADDING writes to freed memory"
-        report(OPENVINO_BATCHES, what, at="max_batch_size", fix=fix, why=why)
 
 
 def check_values(report: Findings, rule: Check, config: ModelConfig, accepted: Values) -> None:

@@ -24,7 +24,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.files import contents, write_whole
 from triton_models.base.json_text import parsed
-from triton_models.declare.backends import AotInductor, LibTorch, OpenVino, TensorRt
+from triton_models.declare.backends import AotInductor, LibTorch, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import (
@@ -348,12 +348,10 @@ def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool)
             yield from plan_problems(
                 build.precision(model), backend.hardware, release=release, gpu=None, where=where
             )
-        if isinstance(model, PyTorchNetwork) and (
-            isinstance(model.backend, OpenVino) or (gpu and isinstance(model.backend, TensorRt))
-        ):
             report = Report(f"the network of {model.name!r}")
-            inputs = ((f"input {each.name!r}", each.full_type) for each in model.inputs)
-            check_types(report, inputs, backend=model.backend.backend, release=release)
+            tensors = model.inputs if isinstance(model, PyTorchNetwork) else ()
+            inputs = ((f"input {tensor.name!r}", tensor.full_type) for tensor in tensors)
+            check_types(report, inputs, backend=backend.backend, release=release)
             yield from report.problems
     alone = len(build.models) == 1
     python = {m.name: _regions(m, alone=alone) for m in build.models if isinstance(m, PythonModel)}

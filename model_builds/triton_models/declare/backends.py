@@ -5,8 +5,7 @@ README.md of tensorrt_backend and NVIDIA's ModelConfig schema; README.md and src
 pytorch_backend (main of 2026-05-13) and src/libtorch.cc of its branches r23.12 to r25.09. On 2026-11-22, for
 TF32: src/onnxruntime.cc of onnxruntime_backend, branches r23.12 to r26.06. On 2026-11-24:
 docs/model_config.md, src/shared_state.h, src/tl_model.h and src/gpu_forest_model.h of fil_backend, branches
-r24.03 to r26.06; README.md, src/libtorch.cc and src/pt2 of pytorch_backend, branches r26.03 to r26.05;
-README.md and src/openvino.cc of openvino_backend (main).
+r24.03 to r26.06; README.md, src/libtorch.cc and src/pt2 of pytorch_backend, branches r26.03 to r26.05.
 
 FP32 is exact unless a declaration says otherwise, whatever the library's own default. So an artifact gives
 the same answers on every GPU and on the CPU, and verification compares the answers that applications get.
@@ -354,52 +353,6 @@ class AotInductor:
     def configure(self, config: Any) -> None:
         """Write the platform for which the backend loads model.pt2."""
         config.platform = "torch_aoti"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenVino:
-    """OpenVINO: an ONNX network on the CPU, also of an instance with GPUs. None leaves an option to OpenVINO.
-
-    On CPUs with BF16 instructions, such as those of ml.m7i and ml.c7i, OpenVINO rounds FP32 to BF16, and the
-    backend has no switch for it. So it needs a tolerance for "bf16".
-
-    The backend joins no requests: max_batch_size is 0 or 1. With 0, the first size of each tensor may be a
-    DynamicDim, so that a request carries a batch of its own.
-
-    ```python
-    OpenVino(threads=2, performance="latency")
-    ```
-
-    Attributes:
-        threads: Threads of a request; by default one per core, for each model.
-        streams: Requests that are computed at the same time, each with its part of the threads; "auto" and
-            "numa" let OpenVINO choose. More than one needs as many instances.
-        performance: OpenVINO's defaults for "latency" or "throughput".
-    """
-
-    threads: int | None = None
-    streams: int | Literal["auto", "numa"] | None = None
-    performance: Literal["latency", "throughput"] | None = None
-
-    backend: ClassVar[str] = "openvino"
-    LEAST: ClassVar[Mapping[str, int]] = {"threads": 1, "streams": 1}
-
-    @property
-    def precision(self) -> Precision:
-        """The coarsest precision on any CPU."""
-        return "bf16"
-
-    def configure(self, config: Any) -> None:
-        """Write the file's name, which the backend does not expect, and the options that are not None."""
-        config.default_model_filename = "model.onnx"
-        _set_parameters(
-            config,
-            {
-                "INFERENCE_NUM_THREADS": self.threads,
-                "NUM_STREAMS": self.streams if self.streams is None else str(self.streams).upper(),
-                "PERFORMANCE_HINT": self.performance and self.performance.upper(),
-            },
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

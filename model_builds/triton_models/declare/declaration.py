@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.suggest import did_you_mean
-from triton_models.declare.backends import OnnxRuntime, OpenVino, TensorRt
+from triton_models.declare.backends import OnnxRuntime, TensorRt
 from triton_models.declare.ensembles import Interface, call_mistakes, connect, unused_models
 from triton_models.declare.mistakes import Mistake
 from triton_models.declare.models import (
@@ -175,11 +175,11 @@ class ModelDefinition:
 
     @property
     def precisions(self) -> frozenset[Precision]:
-        """The precisions of its plans, those below FP32 of other backends, and "bf16" for OpenVINO."""
+        """The precisions of its plans, and those below FP32 of other backends."""
         return frozenset(
             self.precision(each)
             for each in self._networks
-            if isinstance(each.backend, OpenVino | TensorRt) or self.precision(each) != "fp32"
+            if isinstance(each.backend, TensorRt) or self.precision(each) != "fp32"
         )
 
     @property
@@ -196,7 +196,7 @@ class ModelDefinition:
         For CPUs, no network is in FP16.
         """
         precision, backend = self.precision(network), network.backend
-        if precision in QUANTIZED or isinstance(backend, OpenVino):
+        if precision in QUANTIZED:
             return precision
         return "fp16" if precision == "fp16" and isinstance(backend, OnnxRuntime) and not cpu else "fp32"
 

@@ -13,7 +13,6 @@ from triton_models.declare.backends import (
     Fil,
     LibTorch,
     OnnxRuntime,
-    OpenVino,
     PythonBackend,
     TensorFlow,
     TensorRt,
@@ -85,7 +84,7 @@ class PyTorchNetwork:
     outputs: Sequence[str]
     max_batch_size: int
     inputs: Sequence[Tensor] = ()
-    backend: OnnxRuntime | TensorRt | LibTorch | AotInductor | OpenVino = field(default_factory=OnnxRuntime)
+    backend: OnnxRuntime | TensorRt | LibTorch | AotInductor = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
     batching: Batching | None = None
     warm_up: WarmUp | None = None
@@ -97,8 +96,6 @@ class PyTorchNetwork:
         yield from _served(self)
         if isinstance(self.backend, LibTorch | AotInductor):
             yield from _for_pytorch(self)
-        if isinstance(self.backend, OpenVino):
-            yield from _for_openvino(self)
         if isinstance(self.backend, AotInductor) and self.max_batch_size:
             what = f"max_batch_size {self.max_batch_size} of {self.name!r}, for AotInductor"
             fix = "write 0; a DynamicDim as the first size of each input allows several rows per request"
@@ -152,7 +149,7 @@ class OnnxFile:
     weights: Weights | None = None
     profile: Mapping[str, ShapeRange] = field(default_factory=dict)
     optimize: bool = False
-    backend: OnnxRuntime | TensorRt | OpenVino = field(default_factory=OnnxRuntime)
+    backend: OnnxRuntime | TensorRt = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
     batching: Batching | None = None
     warm_up: WarmUp | None = None
@@ -162,8 +159,6 @@ class OnnxFile:
     def mistakes(self) -> Iterator[Mistake]:
         """Yield the mistakes in fields that are wrong only together."""
         yield from _served(self)
-        if isinstance(self.backend, OpenVino):
-            yield from _for_openvino(self)
         if self.profile and not isinstance(self.backend, TensorRt):
             fix = "remove it: only TensorRt has one, and other backends accept any shape"
             yield Mistake("profile", "a profile for another backend", fix=fix)
@@ -540,16 +535,6 @@ def _controls_of_network(network: PyTorchNetwork) -> Iterator[Mistake]:
         if known and known.get(control.name) != f"TYPE_{control.data_type}":
             what = f"{network.name!r} has no input {control.name!r} of {control.data_type}"
             yield Mistake("inputs", what, fix=f'add Tensor("{control.name}", "{control.data_type}", [1])')
-
-
-def _for_openvino(network: Network) -> Iterator[Mistake]:
-    if network.max_batch_size > 1:
-        what = f"max_batch_size {network.max_batch_size} of {network.name!r}, for OpenVino"
-        fix = "write 0; an open first size of each tensor allows several rows per request"
-        yield Mistake("max_batch_size", what, fix=fix)
-    if network.instances.kind not in {None, "KIND_AUTO", "KIND_CPU"} or network.instances.gpu_memory_mb:
-        what = f"{network.name!r} asks for a GPU, for OpenVino"
-        yield Mistake("instances", what, fix="remove kind and gpu_memory_mb: the backend runs on the CPU")
 
 
 def _bad(tensor: Tensor, what: str, *, fix: str) -> Mistake:

@@ -11,7 +11,6 @@ from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.mistakes import BAD_DECLARATION, find_mistakes
 from triton_models.declare.models import PyTorchNetwork
 from triton_models.declare.tensors import DATA_TYPES, NUMPY_TYPES, Tensor
-from triton_models.facts.openvino import OPENVINO_TYPES
 from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import FIRST_WITH_INT64, PLAN_TYPES, major
 
@@ -64,17 +63,13 @@ def type_of(value: Any) -> str:
 NETWORK_TYPE = Check(id="network-type", source=FROM_ARGUMENTS)
 
 _KNOWN = frozenset(f"TYPE_{name}" for name in DATA_TYPES)
-_SUPPORTED = {
-    "tensorrt": ("a TensorRT plan", PLAN_TYPES),
-    "openvino": ("the openvino backend", OPENVINO_TYPES),
-}
 
 
 def check_types(
     report: Report, tensors: Iterable[tuple[str, str]], *, backend: str, release: Release
 ) -> None:
     """Check that the backend of a release supports the type of each tensor."""
-    reader, supported = _SUPPORTED.get(backend, ("", _KNOWN))
+    supported = PLAN_TYPES if backend == "tensorrt" else _KNOWN
     for tensor, data_type in tensors:
         what = f"{tensor} is {data_type}, for {backend} of release {release.name}"
         if data_type not in _KNOWN:
@@ -84,7 +79,7 @@ def check_types(
         elif data_type not in supported:
             names = ", ".join(sorted(supported))
             fix = f"cast it to one of {names} inside the network, or serve the model with ONNX Runtime"
-            report(NETWORK_TYPE, f"{tensor} is {data_type}, which {reader} does not support", fix=fix)
+            report(NETWORK_TYPE, f"{tensor} is {data_type}, which a TensorRT plan does not support", fix=fix)
         elif data_type == "TYPE_BF16" and (since := release.bf16_since(backend)):
             report(NETWORK_TYPE, what, fix=f"use release {since} or newer, or cast it inside the network")
         elif backend == "tensorrt" and data_type == "TYPE_INT64" and major(release) < FIRST_WITH_INT64:

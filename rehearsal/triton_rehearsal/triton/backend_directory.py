@@ -47,7 +47,7 @@ fi
 exec "$stub" "$@"
 """
 
-_PACKAGES = {"pytorch": "torch", "fil": "treelite", "openvino": "openvino", "dali": "nvidia.dali"}
+_PACKAGES = {"pytorch": "torch", "fil": "treelite", "dali": "nvidia.dali"}
 
 _MARK_LETTERS = string.ascii_lowercase + string.digits
 
