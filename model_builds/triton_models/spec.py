@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from triton_models.base.removed import refuse_removed
 from triton_models.declare.backends import (
-    AotInductor,
     Dali,
     Fil,
     LibTorch,
@@ -56,7 +56,6 @@ from triton_models.declare.weights import (
 )
 
 __all__ = [
-    "AotInductor",
     "Between",
     "BuildJob",
     "Control",
@@ -108,14 +107,11 @@ __all__ = [
     "weights_at",
 ]
 
-_REMOVED = {"OpenVino": 'OnnxRuntime(), with instances=Instances(kind="KIND_CPU")'}
-
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        """Raise an ImportError that names the replacement of a removed name."""
-        if name in _REMOVED:
-            msg = f"{name} was removed: use {_REMOVED[name]}"
-            raise ImportError(msg)
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+    __getattr__ = refuse_removed(
+        __name__,
+        {
+            "AotInductor": "OnnxRuntime(), TensorRt() or LibTorch()",
+            "OpenVino": 'OnnxRuntime(), with instances=Instances(kind="KIND_CPU")',
+        },
+    )

@@ -229,7 +229,7 @@ def test_a_directory_is_adopted_for_the_release_in_cdk_json(
     (compiled / "config.pbtxt").write_text(text.replace("max_batch_size: 8", "max_batch_size: 0"))
     (compiled / "1" / "model.onnx").rename(compiled / "1" / "model.pt2")
     status, _, problem = fleet("adopt", compiled, "--name", "net", "--models", models)
-    assert (status == 0, "[aoti-release]" in problem) == (accepted, not accepted)
+    assert (status == 0, "[new-field]" in problem) == (accepted, not accepted)
 
 
 def test_only_the_models_own_name_is_replaced(tmp_path: Path, fleet: Cli) -> None:

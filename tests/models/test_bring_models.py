@@ -35,7 +35,7 @@ RECIPES = {
     for code in BLOCKS
     # The others are tried in tests/models/test_compiled.py, for the release, and, with their code, in
     # test_environments_served.py, test_sequences.py and test_called_models.py.
-    if "ModelDefinition" in code and not re.search("AotInductor|Wheels|SequenceBatching|calls=", code)
+    if "ModelDefinition" in code and not re.search("Wheels|SequenceBatching|calls=", code)
 }
 ROWS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 

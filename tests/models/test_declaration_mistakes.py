@@ -232,7 +232,9 @@ def test_the_data_types_of_a_declaration_are_those_of_nvidias_schema():
     assert {f"TYPE_{name}" for name in DATA_TYPES} == set(data_types())
 
 
-def test_an_import_of_a_removed_name_says_what_to_use(read):
-    (problem,) = read(("import *", "import *\nfrom triton_models.spec import OpenVino"))
-    assert "OpenVino was removed: use OnnxRuntime(), with instances" in problem.what
+@pytest.mark.parametrize(("name", "other"), [("OpenVino", "OnnxRuntime()"), ("AotInductor", "TensorRt()")])
+def test_an_import_of_a_removed_name_says_what_to_use(name, other, read):
+    (problem,) = read(("import *", f"import *\nfrom triton_models.spec import {name}"))
+    assert f"{name} was removed from triton_models.spec: use " in problem.what
+    assert other in problem.what
     assert problem.where.endswith("build.py:3")

@@ -11,7 +11,6 @@ from tests.triton_models.correct_artifacts import (
     BERT,
     CHECKPOINT,
     CHECKPOINT_FILE,
-    COMPILED,
     DIALOGUE,
     FOREST,
     GRAPH,
@@ -27,7 +26,6 @@ from tests.triton_models.correct_artifacts import (
     STREAMING,
     XGBOOST,
     checkpoint_file,
-    compiled_file,
     unpacked,
     write_ensemble_around,
 )
@@ -362,12 +360,6 @@ NETWORKS = (
     ),
     case("dali-file", FALLBACK, having("decode", default_model_filename="1/model.dali")),
     case("model-file-missing", PIPELINE, moved("decode/1/pipeline.dali", "decode/1/model.dali")),
-    case("aoti-release", COMPILED, release="25.12"),
-    case("aoti-batches", COMPILED, having("net", max_batch_size=4)),
-    case("aoti-batches", COMPILED, added("net", "sequence_batching { }")),
-    case("aoti-target", COMPILED, gpu="L4"),
-    case("aoti-target", COMPILED, gpu=None, instance_type="ml.c6i.xlarge"),
-    case("aoti-target", COMPILED, written("net/1/model.pt2", compiled_file("cpu"))),
 )
 
 PLAIN = Correct("plain", write_plain, Server(release=None, gpu=None))

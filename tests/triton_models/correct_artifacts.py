@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import json
 import shutil
 import struct
-import zipfile
 from pathlib import Path
 
 from tests.triton_models.check_case import Correct, Server
@@ -198,23 +195,6 @@ def checkpoint_file(
     )
 
 
-def compiled_file(device: str, capability: str = "") -> bytes:
-    """A compiled network, as far as it says what it was compiled for."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        said = {"AOTI_DEVICE_KEY": device, "AOTI_COMPUTE_CAPABILITY": capability}
-        archive.writestr("model/data/aotinductor/model/net.wrapper_metadata.json", json.dumps(said))
-    return content.getvalue()
-
-
-def write_compiled(root: Path) -> None:
-    inputs, outputs = [tensor("INPUT__0", "FP32", [-1, 4])], [tensor("OUTPUT__0", "FP32", [-1, 4])]
-    made = plain(name="net", backend="pytorch", max_batch_size=0, inputs=inputs, outputs=outputs)
-    made.platform = "torch_aoti"
-    write_config(made, root / "net" / "config.pbtxt")
-    write(root / "net/1/model.pt2", compiled_file("cuda", "86"))
-
-
 def write_rows_on_cuda(root: Path) -> None:
     write_rows(root)
     with Edit(root / "rows") as config:
@@ -319,4 +299,3 @@ PACKED = Correct("minilm-packed", write_minilm_with_packed)
 STREAMING = Correct("minilm-streaming", write_streaming_minilm, SINGLE_MODEL)
 REPOSITORY = Correct("repository", write_repository, OWN_SERVER)
 ROWS = Correct("zoo", write_rows, OWN_SERVER)
-COMPILED = Correct("compiled", write_compiled, Server(release="26.04"))

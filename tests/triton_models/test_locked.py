@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -68,21 +67,6 @@ def test_a_models_own_packages_come_after_what_is_locked_and_are_held_to_the_con
     assert own[own.index("--constraint") + 1] == str(source / "constraints.txt")
 
 
-@pytest.mark.parametrize(
-    ("network", "on_the_path", "installed"),
-    [("AotInductor()", "clang++", True), ("AotInductor()", "g++", False), ("LibTorch()", "clang++", False)],
-)
-def test_gcc_is_installed_for_networks_that_are_compiled_in_triton_s_image(
-    source: Path, monkeypatch: pytest.MonkeyPatch, network: str, on_the_path: str, installed: bool
-) -> None:
-    (source / "models" / "resnet50" / "build.py").write_text(network)
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(shutil, "which", lambda name: name if name == on_the_path else None)
-
-    commands = locked.compiler_commands(["resnet50"], models=source / "models")
-    assert [each[-1] for each in commands] == (["update", "g++"] if installed else [])
-
-
 @pytest.mark.parametrize("name", locked.SETS)
 def test_every_small_set_has_a_lock(name: str) -> None:
     (lock,) = required(locked.set_command(name))
@@ -123,31 +107,6 @@ def test_pytorch_alone_is_asked_of_its_own_index(
     assert all("--require-hashes" in each for each in commands)
 
 
-@pytest.mark.parametrize(("version", "asked"), [(None, 1), ("2.13.0+cpu", 1), ("2.13.0", 0)])
-def test_pytorch_with_cuda_replaces_the_one_for_the_cpu_where_it_compiles(
-    source: Path, installed: Callable[[str | None], None], version: str | None, asked: int
-) -> None:
-    installed(version)
-
-    commands = locked.torch_commands(source, gpu=True)
-
-    assert [required(each) for each in commands] == [[str(source / "locks" / "torch-cuda.txt")]] * asked
-    assert all("--force-reinstall" in each for each in commands)
-
-
-@pytest.mark.parametrize(
-    ("gpu", "name", "compiles"),
-    [("A10G", "minilm:small", True), ("A10G", "resnet50", False), ("", "minilm", False)],
-)
-def test_pytorch_compiles_for_a_gpu_if_a_model_of_the_build_asks_for_it(
-    source: Path, monkeypatch: pytest.MonkeyPatch, gpu: str, name: str, compiles: bool
-) -> None:
-    monkeypatch.setenv(locked.GPU_VARIABLE, gpu)
-    (source / "models" / "minilm" / "build.py").write_text("backend=AotInductor()")
-
-    assert locked.compiles_for_gpu([name], models=source / "models") is compiles
-
-
 @pytest.mark.parametrize(
     ("fails", "status", "runs"),
     [((), 0, "cpu build"), (("cpu",), 0, "cpu cuda build"), (("cpu", "cuda"), 1, "cpu cuda")],
@@ -161,7 +120,7 @@ def test_a_build_goes_on_where_pytorchs_own_index_cannot_be_reached(
         ran.extend(command)
         return subprocess.CompletedProcess([], int(command[0] in fails), stderr="")
 
-    monkeypatch.setattr(locked, "torch_commands", lambda **_: (("cpu",), ("cuda",)))
+    monkeypatch.setattr(locked, "torch_commands", lambda: (("cpu",), ("cuda",)))
     monkeypatch.setattr(locked, "build_commands", lambda models: (("build",),))
     monkeypatch.setattr(subprocess, "run", run)
 
@@ -177,7 +136,7 @@ def test_pips_error_about_pytorchs_own_index_is_shown_only_if_a_hash_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], said: str, shown: bool
 ) -> None:
     failing = (sys.executable, "-c", f"raise SystemExit({said!r})")
-    monkeypatch.setattr(locked, "torch_commands", lambda **_: (failing, (sys.executable, "-c", "")))
+    monkeypatch.setattr(locked, "torch_commands", lambda: (failing, (sys.executable, "-c", "")))
 
     assert locked.main(["torch"]) == 0
     printed = capfd.readouterr().err

@@ -14,13 +14,11 @@ from triton_models.base.errors import Problem
 from triton_models.check.survey import CheckedDeclaration, check_declaration, problems_together
 from triton_models.facts.releases import RELEASES
 from triton_models.spec import (
-    AotInductor,
     DaliPipeline,
     DynamicBatching,
     DynamicDim,
     Ensemble,
     Instances,
-    LibTorch,
     ModelDefinition,
     PythonBackend,
     PythonModel,
@@ -160,26 +158,11 @@ def test_a_composing_model_of_two_artifacts() -> None:
     assert rules(first) == []
 
 
-def pytorch(name: str, backend: LibTorch | AotInductor) -> ModelDefinition:
-    rows = [Tensor("INPUT__0", "FP32", [4])]
-    served = PyTorchNetwork(
-        name=name, network=print, inputs=rows, outputs=["OUTPUT__0"], backend=backend, max_batch_size=0
-    )
-    return build(name, served)
-
-
-def test_torchscript_and_compiled_networks_in_one_repository() -> None:
-    first = pytorch("first", LibTorch())
-    assert rules(first, pytorch("second", AotInductor()), release="26.04") == ["aoti-and-torchscript"]
-    assert rules(first, pytorch("second", LibTorch()), release="26.04") == []
-
-
 def test_plans_are_those_of_a_build_for_gpus() -> None:
     declared = build("encoder", network("INT32", hardware="ampere+"))
 
     assert checked(declared).plans == ("ampere+",)
     assert checked(declared, gpu=False).plans == ()
-    assert checked(pytorch("net", AotInductor())).plans == ("same-compute-capability",)
 
 
 @pytest.mark.parametrize(

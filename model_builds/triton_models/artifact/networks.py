@@ -18,17 +18,10 @@ from pathlib import Path
 from typing import IO
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.json_text import parsed
 from triton_models.base.protobuf import Content, Message
 from triton_models.declare.tensors import ELEMENT_BYTES
 
 NETWORK_FILE = Check(id="network-file", source=FROM_ARGUMENTS)
-
-AOTI_PLATFORM = "torch_aoti"
-"""The platform of networks that AotInductor compiled."""
-
-AOTI_FILE = "model.pt2"
-"""The file of such a network that the backend opens if the configuration names no other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,33 +315,6 @@ _OTHERWISE = "something else than a zip archive"
 
 def _type(annotation: ast.expr | None) -> str:
     return "Tensor" if annotation is None else ast.unparse(annotation)
-
-
-# PyTorch's AOTInductor: a zip archive with metadata, written by torch/_inductor/codecache.py (PyTorch 2.13,
-# read 2026-11-24)
-
-_METADATA = "_metadata.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledHead:
-    """The target in a model.pt2: "cuda" or "cpu", and a GPU's compute capability, such as "8.6"."""
-
-    device: str
-    compute_capability: str
-
-
-def read_compiled(file: Path | IO[bytes]) -> CompiledHead | None:
-    """Return the target of a compiled network; None if it cannot be read."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            entry = next(name for name in archive.namelist() if name.endswith(_METADATA))
-            metadata = parsed(archive.read(entry))
-        number = str(metadata.get("AOTI_COMPUTE_CAPABILITY") or "")
-        capability = f"{number[:-1]}.{number[-1]}" if number.isdigit() else ""
-        return CompiledHead(device=str(metadata["AOTI_DEVICE_KEY"]), compute_capability=capability)
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError, AttributeError, StopIteration):
-        return None
 
 
 # TensorRT's plans

@@ -23,7 +23,6 @@ from triton_models.artifact.layout import (
     REQUEST,
     TOLERANCE,
 )
-from triton_models.artifact.networks import AOTI_FILE, AOTI_PLATFORM
 from triton_models.artifact.pbtxt import (
     CONFIG_FILE,
     ModelConfig,
@@ -281,7 +280,7 @@ def _precision_of_files(job: Job) -> dict[str, str]:
 
 
 def configure_for_rehearsal(root: Path, *, cpu: bool = False) -> Iterator[tuple[str, str]]:
-    """Add a configuration for a rehearsal's server, which has no GPU and is Triton 24.10, where needed.
+    """Add a configuration for a rehearsal's server, which has no GPU, where needed.
 
     Yields the name of each such model, with what its own configuration asks for and what happens here. With
     `cpu`, the endpoint has no GPU either, so a model that asks for one fails here too.
@@ -290,7 +289,9 @@ def configure_for_rehearsal(root: Path, *, cpu: bool = False) -> Iterator[tuple[
         config, other = read_config(path), path.parent / CONFIG_HERE
         if other.exists():
             continue
-        notes = [*(() if cpu else _without_gpu(config)), *_with_an_older_platform(config)]
+        notes = [] if cpu else list(_without_gpu(config))
+        if config.platform == "torch_aoti":
+            notes.append("asks for the platform torch_aoti; this server refuses it: verify in the image")
         if notes:
             other.parent.mkdir(exist_ok=True)
             write_config(config, other)
@@ -305,11 +306,3 @@ def _without_gpu(config: ModelConfig) -> Iterator[str]:
         group.ClearField("gpus")
     if groups:
         yield "asks for a GPU (KIND_GPU); here it runs on the CPU"
-
-
-def _with_an_older_platform(config: ModelConfig) -> Iterator[str]:
-    """Name the compiled network by its file, because Triton before 26.03 refuses the platform."""
-    if config.platform == AOTI_PLATFORM:
-        config.platform = ""
-        config.default_model_filename = config.default_model_filename or AOTI_FILE
-        yield "asks for the platform torch_aoti; here PyTorch's Python package runs it"

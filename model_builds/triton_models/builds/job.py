@@ -17,7 +17,7 @@ from triton_models.check.onnx_network import recorded_sizes, session_signature
 from triton_models.declare.tensors import ShapeRange
 from triton_models.facts.instances import Gpu
 from triton_models.facts.releases import Release
-from triton_models.facts.tensorrt import FIRST_WITH_PROFILES, LEVELS, QUANTIZED, Hardware, Precision, major
+from triton_models.facts.tensorrt import FIRST_WITH_PROFILES, QUANTIZED, Hardware, Precision, major
 
 if TYPE_CHECKING:
     from triton_models.artifact.pbtxt import ModelConfig
@@ -167,19 +167,6 @@ class Job:
             self.precisions.append(precision)
         onnx.unlink()
         return plan
-
-    def add_machine_code(self, path: Path, *, precision: Precision, hardware: Hardware) -> None:
-        """Record a network that was compiled by PyTorch, for the GPU of the build or for CPUs."""
-        if self.compiler is None or self.rehearsed:
-            if not self.cpu:
-                self.left_out.append(f"the GPU's machine code of {path.parent.parent.name}")
-            return
-        self.plans[path.relative_to(self.root).as_posix()] = {
-            "gpu": self.compiler.gpu.name,
-            "precision": precision,
-            "hardware": LEVELS[hardware],
-        }
-        self.precisions.append(precision)
 
     def add_packages(self, version: Path, *names: str) -> None:
         """See `BuildJob.add_packages`."""

@@ -3,19 +3,15 @@
 No index can therefore substitute another file. PyTorch comes first, from its own index if that is reachable:
 a build exports networks and computes references on the CPU, and PyPI's wheel adds 3 GB of CUDA libraries
 that builds do not use. The lock of the CUDA build is installed if the index is unreachable, as in a network
-with only a mirror of PyPI, and on a GPU for models that AotInductor compiles. The environments of models are
-not affected.
+with only a mirror of PyPI. The environments of models are not affected.
 
-A model's own requirements have no lock. They are installed last, limited by constraints.txt. Models that
-AotInductor compiles also need g++, which apt installs and verifies.
+A model's own requirements have no lock. They are installed last, limited by constraints.txt.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,10 +27,6 @@ PACKAGES = Path(__file__).resolve().parent / "packages"
 SETS = ("autocast", "changed", "dali")
 """The sets that only some models or commands need: AutoCast, `fleet diff` without frameworks, and DALI."""
 
-GPU_VARIABLE = "FLEET_GPU"
-"""The environment variable with the GPU of a build, which build jobs set."""
-
-_COMPILES = b"AotInductor"
 _PIP = (sys.executable, "-m", "pip", "install", "--quiet")
 # A lock lists all dependencies. Source builds are disabled, because they download tools without hashes.
 _HASHED = ("--no-deps", "--require-hashes", "--only-binary=:all:")
@@ -50,17 +42,15 @@ def torch_version(packages: Path = PACKAGES) -> str | None:
     return found["version"] if found else None
 
 
-def torch_commands(packages: Path = PACKAGES, *, gpu: bool = False) -> tuple[Sequence[str], ...]:
-    """Return the commands that install PyTorch: one for the CPU, and a fallback; with a GPU only the latter.
+def torch_commands(packages: Path = PACKAGES) -> tuple[Sequence[str], ...]:
+    """Return the commands that install PyTorch: one for the CPU, and a fallback.
 
     Empty if builds do not need PyTorch, or its version is already installed.
     """
     needed = "torch" in _names(packages / "requirements.txt")
     cpu, cuda = (_requirement(packages / "locks" / f"torch-{build}.txt") for build in ("cpu", "cuda"))
-    if not needed or torch_version(packages) == _installed("torch", gpu=gpu):
+    if not needed or torch_version(packages) == _installed("torch"):
         return ()
-    if gpu:
-        return ((*_PIP, "--force-reinstall", *_HASHED, *cuda),)
     return (*_PIP, *_HASHED, *_CPU, *cpu), (*_PIP, *_HASHED, *cuda)
 
 
@@ -81,29 +71,6 @@ def build_commands(
     return hashed, (*_PIP, *held, *(word for each in own for word in _requirement(each)))
 
 
-def compiles_for_gpu(names: Sequence[str], *, models: Path = Path("models")) -> bool:
-    """Return True if a build on a GPU compiles one of the models with AotInductor, by their source code."""
-    return bool(os.environ.get(GPU_VARIABLE)) and _compiles(names, models)
-
-
-def cxx() -> str:
-    """Return the C++ compiler of AOTInductor: torch/_inductor/config.py of PyTorch 2.13, on Linux."""
-    return os.environ.get("CXX", "g++")
-
-
-def compiler_commands(names: Sequence[str], *, models: Path = Path("models")) -> tuple[Sequence[str], ...]:
-    """Return the commands that install g++, which Triton's images lack, if AotInductor needs it."""
-    if not _compiles(names, models) or cxx() != "g++" or shutil.which("g++"):
-        return ()
-    install = ("apt-get", "-qq", "install", "--yes", "--no-install-recommends", "g++")
-    return ("apt-get", "-qq", "update"), install
-
-
-def _compiles(names: Sequence[str], models: Path) -> bool:
-    folders = (models / name.partition(":")[0] for name in names)
-    return any(_COMPILES in path.read_bytes() for folder in folders for path in folder.glob("*.py"))
-
-
 def set_command(name: str, packages: Path = PACKAGES) -> Sequence[str]:
     """Return the command that installs one of the small sets, from its lock."""
     return *_PIP, *_HASHED, *_requirement(packages / "locks" / f"{name}.txt")
@@ -115,18 +82,17 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if what in SETS:
             return _run([set_command(what)])
-        gpu = compiles_for_gpu(models)
-        if failed := _install_torch(torch_commands(gpu=gpu)):
+        if failed := _install_torch(torch_commands()):
             return failed
-        return _run((*compiler_commands(models), *build_commands(models))) if what == "build" else 0
+        return _run(build_commands(models)) if what == "build" else 0
     except FleetError as error:
         sys.stderr.write(f"{error}\n")
         return 1
 
 
 def _install_torch(commands: Sequence[Sequence[str]]) -> int:
-    if len(commands) < 2:  # noqa: PLR2004 -- without a fallback
-        return _run(commands)
+    if not commands:
+        return 0
     own, default = commands
     tried = subprocess.run(own, check=False, stderr=subprocess.PIPE, text=True)
     if not tried.returncode:
@@ -149,13 +115,12 @@ def _requirement(path: Path) -> tuple[str, str]:
     return "--requirement", str(path)
 
 
-def _installed(name: str, *, gpu: bool) -> str | None:
-    """Return the version of an installed package, without its label; None for one without GPUs if needed."""
+def _installed(name: str) -> str | None:
+    """Return the version of an installed package, without its label."""
     try:
-        version, _, label = importlib.metadata.version(name).partition("+")
+        return importlib.metadata.version(name).partition("+")[0]
     except importlib.metadata.PackageNotFoundError:
         return None
-    return None if gpu and label == "cpu" else version
 
 
 def _names(path: Path) -> set[str]:

@@ -26,7 +26,7 @@ from triton_models.builds.environments import add_environments
 from triton_models.builds.job import Job
 from triton_models.builds.plan_profiles import profile_shapes, use_profiles
 from triton_models.builds.tensorrt.options import check_precision
-from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, TensorRt
+from triton_models.declare.backends import LibTorch, OnnxRuntime, TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import (
     DaliPipeline,
@@ -127,8 +127,8 @@ def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: Job) -> Mo
     complete = model if model.inputs else with_inputs_of_examples(model, build)
     network = model.network()
     try:
-        if isinstance(model.backend, LibTorch | AotInductor):
-            return _make_torch(network, complete, model.backend, build, job)
+        if isinstance(model.backend, LibTorch):
+            return _make_torchscript(network, complete, model.backend, build, job)
         return _make_exported(network, complete, build, job)
     except Exception as error:
         tensors = example_tensors(complete.inputs, batches=model.max_batch_size > 0)
@@ -238,45 +238,33 @@ def _check_outputs(model: PyTorchNetwork, returned: int, job: Job) -> None:
         )
 
 
-def _make_torch(
-    network: torch.nn.Module,
-    model: PyTorchNetwork,
-    backend: LibTorch | AotInductor,
-    build: ModelDefinition,
-    job: Job,
+def _make_torchscript(
+    network: torch.nn.Module, model: PyTorchNetwork, backend: LibTorch, build: ModelDefinition, job: Job
 ) -> ModelConfig:
-    """Export a network for PyTorch's own backends, and compare the file as they load it."""
+    """Export a network as TorchScript, and compare the file as its backend loads it."""
     import torch
 
-    from triton_models.builds.export.pytorch import compile_network, export_torchscript
+    from triton_models.builds.export.pytorch import export_torchscript
     from triton_models.builds.verified import compare_module
 
-    names: dict[str, Any] = {"name": model.name, "inputs": model.inputs, "outputs": model.outputs}
-    if isinstance(backend, LibTorch):
-        device, path = "cpu", job.folder(model.name) / "model.pt"
-        signature = export_torchscript(
-            network,
-            path,
-            **names,
-            batches=model.max_batch_size > 0,
-            how=backend.export,
-            cpu=job.cpu,
-            tf32=backend.tf32,
-            cudnn=backend.cudnn is not False,
-        )
-    else:
-        device, path = "cuda" if job.on_gpu else "cpu", job.folder(model.name) / "model.pt2"
-        tuning, tf32 = backend.max_autotune, backend.tf32
-        signature = compile_network(network, path, **names, device=device, tf32=tf32, max_autotune=tuning)
-        job.add_machine_code(path, precision=backend.precision, hardware=backend.hardware)
+    path = job.folder(model.name) / "model.pt"
+    signature = export_torchscript(
+        network,
+        path,
+        name=model.name,
+        inputs=model.inputs,
+        outputs=model.outputs,
+        batches=model.max_batch_size > 0,
+        how=backend.export,
+        cpu=job.cpu,
+        tf32=backend.tf32,
+        cudnn=backend.cudnn is not False,
+    )
     config = _configure(model, build, job, tensors=_derive(model, job, signature))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of deprecation
-        if isinstance(backend, LibTorch):
-            finished = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
-        else:
-            finished = torch._inductor.aoti_load_package(str(path))
-    compare_module(network, finished, model, build, job, inputs=signature.inputs, device=device)
+        finished = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
+    compare_module(network, finished, model, build, job, inputs=signature.inputs)
     return config
 
 

@@ -19,7 +19,7 @@ from triton_models.builds.export.compared import SOURCE_DIFFERS, Comparison, Dif
 from triton_models.builds.export.drawn import FEW, Drawn, example_requests
 from triton_models.builds.job import Job
 from triton_models.check.onnx_network import INITIALIZING
-from triton_models.declare.backends import AotInductor, LibTorch, OnnxRuntime, TensorRt
+from triton_models.declare.backends import LibTorch, OnnxRuntime, TensorRt
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.models import Network, OnnxFile, PyTorchNetwork
 from triton_models.declare.tensors import DynamicDim
@@ -61,40 +61,31 @@ def compare_module(
     job: Job,
     *,
     inputs: Sequence[NetworkTensor],
-    device: str = "cpu",
 ) -> None:
-    """Compare a finished file of PyTorch, which is loaded, with its network, and record that.
+    """Compare a finished TorchScript file, which is loaded, with its network, and record that.
 
     Raises:
         FleetError: The answers differ, or the network does not batch, or refuses drawn inputs.
     """
     names = [tensor.name for tensor in inputs]
     comparison = Comparison(
-        source=run_module(network, names, model.outputs, device=device),
-        drawing=_drawing_of(network, inputs, model, build, device=device),
+        source=run_module(network, names, model.outputs),
+        drawing=_drawing_of(network, inputs, model, build),
         why_not=_without_array(inputs),
-        may_fail=device == "cpu",
         by_row=not any(_QUANTIZES_BATCHES in type(part).__module__ for part in network.modules()),
     ).prepare()
     if _cannot_compare(comparison):
         return
-    precision: Precision = (model.backend.precision if device != "cpu" else None) or "fp32"
-    allowed = _allowed(build, precision)
-    run = run_torch(finished, names, model.outputs, device=device, threads=threads_of(network))
-    file = "model.pt" if isinstance(model.backend, LibTorch) else "model.pt2"
+    allowed = _allowed(build, "fp32")
+    run = run_torch(finished, names, model.outputs, threads=threads_of(network))
     # First, because a branch on values that a trace loses also makes rows depend on their batch.
-    _refuse_difference(comparison, run, allowed, file=file)
+    _refuse_difference(comparison, run, allowed, file="model.pt")
     _refuse_rows(comparison)
-    _record(comparison, job, allowed=allowed, precision=precision)
+    _record(comparison, job, allowed=allowed, precision="fp32")
 
 
 def _drawing_of(
-    network: torch.nn.Module,
-    inputs: Sequence[NetworkTensor],
-    model: PyTorchNetwork,
-    build: ModelDefinition,
-    *,
-    device: str,
+    network: torch.nn.Module, inputs: Sequence[NetworkTensor], model: PyTorchNetwork, build: ModelDefinition
 ) -> Drawn:
     """Return what draws inputs for a network of PyTorch, by its declaration and by one run."""
     from triton_models.builds.export.onnx import example_tensors
@@ -104,8 +95,8 @@ def _drawing_of(
         replace(tensor, dims=[size.usual if isinstance(size, DynamicDim) else size for size in tensor.dims])
         for tensor in model.inputs
     ]
-    tensors = example_tensors(usual, batches=batches).items()
-    accepted, operations = accepted_by_module(network, {name: value.to(device) for name, value in tensors})
+    tensors = example_tensors(usual, batches=batches)
+    accepted, operations = accepted_by_module(network, tensors)
     weights = 2.0 * sum(weight.numel() for weight in network.parameters())
     requests, written = example_requests(build.examples(), inputs)
     return Drawn(
@@ -122,7 +113,7 @@ def _fix_of_difference(model: Network, difference: Difference | None) -> str:
     """Return what to do about a finished file that differs from its source, or cannot answer."""
     if isinstance(model, OnnxFile) and model.optimize:
         return "remove optimize=True"
-    by_torch = isinstance(model.backend, LibTorch | AotInductor)
+    by_torch = isinstance(model.backend, LibTorch)
     script = "serve it as TorchScript: LibTorch()"
     if difference is not None and difference.empty:
         promise = f'inputs_between={{"{difference.empty}": Between(0, 1, why="...", never_empty=True)}}'
@@ -133,8 +124,7 @@ def _fix_of_difference(model: Network, difference: Difference | None) -> str:
     if isinstance(model.backend, LibTorch) and model.backend.export == "trace":
         return f'export it with LibTorch(export="script"), which keeps branches and loops; or, {ranges}'
     if by_torch:
-        backend = "OnnxRuntime()" if isinstance(model.backend, LibTorch) else "LibTorch()"
-        return f"{ranges}; otherwise allow a larger tolerance, or serve it with {backend}"
+        return f"{ranges}; otherwise allow a larger tolerance, or serve it with OnnxRuntime()"
     if difference is not None and difference.drawn:
         hidden = "correct forward() where it decides by values that tracing does not see"
         return f"{ranges}; otherwise allow a larger tolerance, {script}, or {hidden}"

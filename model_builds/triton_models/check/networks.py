@@ -2,10 +2,6 @@
 
 The rules of ONNX Runtime's backend are in `backend_rules.onnxruntime`, and those for TorchScript in
 `backend_rules.libtorch`. Unreadable files are left to the backend.
-
-Networks that PyTorch compiled with AOTInductor, which the platform torch_aoti serves, follow README.md and
-src/pt2/model_instance_state.cc of pytorch_backend, r26.03 to r26.05, and AutoCompleteBackendFields of Triton
-core 24.10, tried on the bundled server; read 2026-11-24.
 """
 
 from __future__ import annotations
@@ -17,17 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.networks import (
-    AOTI_FILE,
-    AOTI_PLATFORM,
-    CompiledHead,
-    OnnxHead,
-    read_compiled,
-    read_forward,
-    read_onnx_file,
-    read_onnx_head,
-    unscripted,
-)
+from triton_models.artifact.networks import OnnxHead, read_forward, read_onnx_file, read_onnx_head, unscripted
 from triton_models.artifact.pbtxt import ModelConfig, as_json
 from triton_models.check.backend_rules import onnxruntime
 from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
@@ -40,12 +26,10 @@ from triton_models.check.onnx_network import (
     missing_locale,
     network_of_file,
 )
-from triton_models.check.subject import Findings, Model, is_on_cpu, rule, tensors_of
+from triton_models.check.subject import Findings, Model, rule, tensors_of
 from triton_models.facts.dali import version_numbers
-from triton_models.facts.releases import COMPILED_NETWORKS_SINCE
 
 _SOURCE = "2026-11-22: onnxruntime_backend r25.09, src/onnxruntime.cc"
-_AOTI = "2026-11-24: pytorch_backend r26.03 to r26.05, README.md and src/pt2; Triton core 24.10"
 ONNX_VERSION = rule("onnx-version", _SOURCE)
 _RULES = "2026-11-28: onnxruntime_backend r24.03 to r26.05, src/onnxruntime.cc"
 ONNX_TENSOR = rule("onnx-tensor", _RULES)
@@ -54,9 +38,6 @@ ONNX_SIDE_FILE = rule("onnx-side-file", "2026-11-28: tried with ONNX Runtime 1.2
 _LIBTORCH = "2026-11-28: pytorch_backend r24.03 to r26.05, triton_models.check.backend_rules.libtorch"
 TORCHSCRIPT_TENSOR = rule("torchscript-tensor", _LIBTORCH)
 TORCHSCRIPT_FILE = rule("torchscript-file", _LIBTORCH)
-AOTI_RELEASE = rule("aoti-release", _AOTI)
-AOTI_BATCHES = rule("aoti-batches", _AOTI)
-AOTI_TARGET = rule("aoti-target", _AOTI)
 
 _OF_ARCHIVES = 1 << 29  # maximum bytes of a packed file to check, because it is read into memory
 _COMPARED = "the backend compares them, and refuses the model"
@@ -71,7 +52,6 @@ _VALUED = frozenset({"int32_false_true", "fp32_false_true", "bool_false_true", "
 _FOREIGN = re.compile(r"([\w.-]*):\w+\(-?\d+\) is not a registered")
 _VERSIONED = re.compile(r"registered|IR version|official support")
 _OWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
-_EXPORT = "export the network as TorchScript or ONNX"
 
 
 def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
@@ -83,8 +63,6 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
         for path in model.paths(filename, f"{filename}/model.onnx"):
             if not is_lfs_pointer(model.layout, path):
                 _check_onnx(report, model, config, path)
-    elif model.backend.platform == AOTI_PLATFORM:
-        _check_compiled(report, model, config)
     elif model.backend.platform == "pytorch_libtorch" and config.runtime != "model.py":
         for path in model.paths(model.backend.filename or "model.pt"):
             if not is_lfs_pointer(model.layout, path):
@@ -250,43 +228,6 @@ def _check_script(report: Findings, model: Model, config: ModelConfig, path: str
     for refusal in refusals:
         if refusal.at != "output" or config.output:  # otherwise pytorch-output says it
             report(TORCHSCRIPT_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
-
-
-def _check_compiled(report: Findings, model: Model, config: ModelConfig) -> None:
-    release, gpu = model.target.release, model.target.gpu
-    if release is not None and release.name < COMPILED_NETWORKS_SINCE:
-        what = f"the platform {AOTI_PLATFORM} with release {release.name}"
-        fix = f"serve it with release {COMPILED_NETWORKS_SINCE} or newer, or {_EXPORT}"
-        why = "the server refuses this platform of the pytorch backend"
-        report(AOTI_RELEASE, what, at="platform", fix=fix, why=why)
-    why = "the backend does not support it for compiled networks yet"
-    if config.max_batch_size > 1:
-        what = f"max_batch_size {config.max_batch_size} of a compiled network"
-        fix = "write 0, and the batch as the first of the dims, as -1"
-        report(AOTI_BATCHES, what, at="max_batch_size", fix=fix, why=why)
-    if config.HasField("sequence_batching"):
-        what, fix = "sequence_batching of a compiled network", f"remove it, or {_EXPORT}"
-        report(AOTI_BATCHES, what, at="sequence_batching", fix=fix, why=why)
-    for path, head in () if model.is_portable else _compiled_heads(model):
-        compiled_for, fix = "a CPU", ""
-        if head.device == "cuda" and model.target.gpu_count == 0:
-            compiled_for, fix = "a GPU", "compile it on a CPU: AotInductor() does, with --cpu"
-        elif gpu and head.compute_capability and head.compute_capability != gpu.compute_capability:
-            compiled_for = f"compute capability {head.compute_capability}"
-            fix = f"compile it on {gpu.name}, compute capability {gpu.compute_capability}"
-        elif gpu and head.device == "cpu" and not is_on_cpu(config):
-            fix = f"use KIND_CPU instances, or compile it on {gpu.name}"
-        if fix:
-            what, why = f"a network compiled for {compiled_for}", "the backend runs its machine code as it is"
-            report.file(path)(AOTI_TARGET, what, fix=fix, why=why)
-
-
-def _compiled_heads(model: Model) -> Iterator[tuple[str, CompiledHead]]:
-    for path in model.paths(model.backend.filename or AOTI_FILE):
-        file = _file(model, path)
-        head = read_compiled(file) if file else None
-        if head is not None:
-            yield path, head
 
 
 def _file(model: Model, path: str) -> Path | io.BytesIO | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 
-from triton_models.artifact.networks import AOTI_FILE, AOTI_PLATFORM, HEADER_BYTES, read_plan_header
+from triton_models.artifact.networks import HEADER_BYTES, read_plan_header
 from triton_models.artifact.pbtxt import ModelConfig
 from triton_models.artifact.targets import built_gpu, plan_runs_on
 from triton_models.artifact.targets import plan_gpu as compiled_on
@@ -41,6 +41,8 @@ NEW_FIELDS: Mapping[str, str] = {
     "ensemble_scheduling.max_inflight_requests": "25.11",
 }
 _LABELS_STAY_INSIDE = "26.02"
+# README.md of pytorch_backend, "AOT Inductor Support (Beta)", main of 2026-05-13, read 2026-11-24.
+_AOTI_PLATFORM, _AOTI_SINCE = "torch_aoti", "26.03"
 
 _PYTHON_LIBRARY = "model.py"
 
@@ -53,6 +55,10 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
             what = f"{field} with release {release.name}"
             fix = f"remove it, or serve with release {since} or newer"
             report(NEW_FIELD, what, at=field, fix=fix, why="the release refuses unknown fields")
+    if release is not None and release.name < _AOTI_SINCE and config.platform == _AOTI_PLATFORM:
+        what = f"the platform {config.platform!r} with release {release.name}"
+        fix = f"serve it with release {_AOTI_SINCE} or newer, or export the network as TorchScript or ONNX"
+        report(NEW_FIELD, what, at="platform", fix=fix, why="the release refuses this platform")
     for output in config.output:
         if refuses_outside(release, output.label_filename):
             what = f"{output.label_filename!r} is outside the model's directory"
@@ -64,7 +70,6 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
         _check_backend(report, model, config)
         if model.backend.name == "tensorrt":
             _check_tensorrt(report, model, config)
-        if model.backend.name == "tensorrt" or model.backend.platform == AOTI_PLATFORM:
             _check_plans(report, model, config)
 
 
@@ -146,7 +151,7 @@ def _check_plans(report: Findings, model: Model, config: ModelConfig) -> None:
     slower or fail. A build must opt in, with hardware "sameComputeCapability" or "ampere+".
     """
     release, gpu = model.target.release, model.target.gpu
-    by_capability, usual = config.cc_model_filenames, model.backend.filename or AOTI_FILE
+    by_capability, usual = config.cc_model_filenames, model.backend.filename
     for path in model.paths(*dict.fromkeys((usual, *by_capability.values()))) if release else ():
         header = read_plan_header(model.layout.beginning(path, HEADER_BYTES) or b"")
         if release and header is not None and not header.loads_in(release.tensorrt):

@@ -24,7 +24,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.files import contents, write_whole
 from triton_models.base.json_text import parsed
-from triton_models.declare.backends import AotInductor, LibTorch, TensorRt
+from triton_models.declare.backends import TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
 from triton_models.declare.models import (
@@ -55,9 +55,6 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 PAYLOAD = Check(id="payload", source="InvokeEndpoint of the API model of sagemaker-runtime")
 NAME_TAKEN = Check(id="composing-name-taken", source=FROM_ARGUMENTS)
-MIXED = Check(
-    id="aoti-and-torchscript", source="2026-11-24: src/libtorch.cc of pytorch_backend, r26.03 to r26.05"
-)
 
 
 # The cache
@@ -255,7 +252,6 @@ class CheckedDeclaration:
             function that names wheels may name others for GPUs.
         elsewhere: The paths of its weights that are outside the folder that a build job gets.
         plugins: The libraries that its plans need in the image of the endpoint.
-        platforms: The platforms of its models in the PyTorch backend: "pytorch_libtorch", "torch_aoti".
         forests: True if it has forests that may run on a GPU.
         pool_mib: The least of the server's pool on a GPU that it needs, in MiB: what its forests declare, and
             a full batch of each Python model whose inputs stay on the GPU.
@@ -272,7 +268,6 @@ class CheckedDeclaration:
     objects: tuple[str, ...] = ()
     precisions: tuple[Precision, ...] = ()
     plugins: tuple[str, ...] = ()
-    platforms: tuple[str, ...] = ()
     forests: bool = False
     pool_mib: int = 0
     auto_complete: bool = False
@@ -312,7 +307,6 @@ def check_declaration(
         objects=tuple(each.url for each in weights if isinstance(each, S3Weights)),
         precisions=tuple(sorted(build.precisions)) if gpu else (),
         plugins=tuple(sorted(_plugins(build))) if gpu else (),
-        platforms=tuple(sorted(_platforms(build))),
         auto_complete=build.auto_complete,
         forests=any(
             isinstance(model, Forest) and model.instances.kind != "KIND_CPU" for model in build.models
@@ -324,15 +318,11 @@ def check_declaration(
 def problems_together(checked: Iterable[CheckedDeclaration]) -> Iterator[Problem]:
     """Yield the problems of a repository's declarations: first of each alone, then of several together."""
     owners: dict[str, list[str]] = {}
-    served: dict[str, list[str]] = {}
     for each in checked:
         yield from each.problems
-        for platform in each.platforms:
-            served.setdefault(platform, []).append(each.artifact)
         for name in each.names:
             owners.setdefault(name, []).append(each.artifact)
     yield from _names_taken(owners)
-    yield from _mixed(served)
 
 
 def _alone(build: ModelDefinition, *, source: Path, release: Release, gpu: bool) -> Iterator[Problem]:
@@ -401,32 +391,9 @@ def _names_taken(owners: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
             yield NAME_TAKEN.problem(what=what, where="the names of the declared models", why=why, fix=fix)
 
 
-def _mixed(served: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    """Yield a problem if one endpoint would serve both kinds of the PyTorch backend's models.
-
-    src/libtorch.cc of r26.03 to r26.05 keeps the kind of each model by its address, and removes no entry when
-    a model is unloaded (read 2026-11-24).
-    """
-    if len(served) > 1:
-        kinds = (f"{_listed(served[platform])} ({platform})" for platform in sorted(served))
-        what = f"TorchScript and compiled networks in one repository: {', '.join(kinds)}"
-        why = "after an eviction the backend may take a model of one kind for the other, and not load it"
-        fix = "declare LibTorch() or AotInductor() for all, or serve the others from another fleet"
-        yield MIXED.problem(what=what, where="the backends of the declared models", why=why, fix=fix)
-
-
 def _plugins(build: ModelDefinition) -> set[str]:
     backends = [model.backend for model in build.models if isinstance(model, PyTorchNetwork | OnnxFile)]
     return {plugin for each in backends if isinstance(each, TensorRt) for plugin in each.plugins}
-
-
-def _platforms(build: ModelDefinition) -> set[str]:
-    networks = [model.backend for model in build.models if isinstance(model, PyTorchNetwork)]
-    return {
-        "torch_aoti" if isinstance(backend, AotInductor) else "pytorch_libtorch"
-        for backend in networks
-        if isinstance(backend, AotInductor | LibTorch)
-    }
 
 
 def _names(build: ModelDefinition) -> tuple[str, ...]:
@@ -438,7 +405,7 @@ def _plans(build: ModelDefinition, source: Path) -> set[str]:
     compiled = {
         model.backend.hardware
         for model in build.models
-        if isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt | AotInductor)
+        if isinstance(model, PyTorchNetwork | OnnxFile) and isinstance(model.backend, TensorRt)
     }
     return {*compiled, *(written_plans(source) if build.write is not None else ())}
 

@@ -5,7 +5,7 @@ README.md of tensorrt_backend and NVIDIA's ModelConfig schema; README.md and src
 pytorch_backend (main of 2026-05-13) and src/libtorch.cc of its branches r23.12 to r25.09. On 2026-11-22, for
 TF32: src/onnxruntime.cc of onnxruntime_backend, branches r23.12 to r26.06. On 2026-11-24:
 docs/model_config.md, src/shared_state.h, src/tl_model.h and src/gpu_forest_model.h of fil_backend, branches
-r24.03 to r26.06; README.md, src/libtorch.cc and src/pt2 of pytorch_backend, branches r26.03 to r26.05.
+r24.03 to r26.06.
 
 FP32 is exact unless a declaration says otherwise, whatever the library's own default. So an artifact gives
 the same answers on every GPU and on the CPU, and verification compares the answers that applications get.
@@ -309,50 +309,6 @@ class LibTorch:
                 "INTER_OP_THREAD_COUNT": self.inter_op_threads,
             },
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AotInductor:
-    """PyTorch's ahead-of-time compiler: a network becomes machine code, model.pt2. Beta in Triton.
-
-    A GPU build compiles for the compute capability of its GPU, any other for CPUs with AVX2. The build needs
-    a C++ compiler. Since release 26.03.
-
-    The backend has no batches yet: max_batch_size is 0, and the first size of each tensor may be a
-    DynamicDim, so that a request carries a batch of its own. Inputs are named INPUT__0, INPUT__1 and so on,
-    outputs OUTPUT__0. The backend ignores all parameters.
-
-    Do not serve it next to LibTorch on one endpoint: the backend remembers by a model's address which of the
-    two it is, even after an unload, so that a model which is loaded at the same address later may fail.
-
-    ```python
-    AotInductor(max_autotune=True)
-    ```
-
-    Attributes:
-        max_autotune: True measures more kernels while it compiles: minutes more, and maybe faster requests.
-        tf32: True allows TF32 on Ampere and newer GPUs. It needs a tolerance for "tf32". Convolutions, LSTMs
-            and GRUs follow the server, where TF32 is on, so on a GPU such networks need True.
-    """
-
-    max_autotune: bool = False
-    tf32: bool = False
-
-    backend: ClassVar[str] = "pytorch"
-
-    @property
-    def precision(self) -> Precision:
-        """The precision on a GPU."""
-        return "tf32" if self.tf32 else "fp32"
-
-    @property
-    def hardware(self) -> Hardware:
-        """The GPUs that run what a GPU build compiles."""
-        return "same-compute-capability"
-
-    def configure(self, config: Any) -> None:
-        """Write the platform for which the backend loads model.pt2."""
-        config.platform = "torch_aoti"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.backends import (
-    AotInductor,
     Dali,
     Fil,
     LibTorch,
@@ -44,7 +43,7 @@ Iterations: TypeAlias = Literal["best", "all"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PyTorchNetwork:
-    """A PyTorch network, exported to ONNX, to TorchScript for LibTorch, or compiled by AotInductor.
+    """A PyTorch network, exported to ONNX, or to TorchScript for LibTorch.
 
     Types and shapes of the outputs come from the ONNX file, or from running the exported network.
 
@@ -84,7 +83,7 @@ class PyTorchNetwork:
     outputs: Sequence[str]
     max_batch_size: int
     inputs: Sequence[Tensor] = ()
-    backend: OnnxRuntime | TensorRt | LibTorch | AotInductor = field(default_factory=OnnxRuntime)
+    backend: OnnxRuntime | TensorRt | LibTorch = field(default_factory=OnnxRuntime)
     instances: Instances = field(default_factory=Instances)
     batching: Batching | None = None
     warm_up: WarmUp | None = None
@@ -94,12 +93,8 @@ class PyTorchNetwork:
     def mistakes(self) -> Iterator[Mistake]:
         """Yield the mistakes in fields that are wrong only together."""
         yield from _served(self)
-        if isinstance(self.backend, LibTorch | AotInductor):
-            yield from _for_pytorch(self)
-        if isinstance(self.backend, AotInductor) and self.max_batch_size:
-            what = f"max_batch_size {self.max_batch_size} of {self.name!r}, for AotInductor"
-            fix = "write 0; a DynamicDim as the first size of each input allows several rows per request"
-            yield Mistake("max_batch_size", what, fix=fix)
+        if isinstance(self.backend, LibTorch):
+            yield from _for_libtorch(self)
         names = [tensor.name for tensor in self.inputs] + list(self.outputs)
         yield from _repeated(names, field="outputs")
         yield from _controls_of_network(self)
@@ -508,24 +503,20 @@ def _for_tensorrt(network: Network) -> Iterator[Mistake]:
         yield Mistake("backend", f"small_batch {small} for TensorRT", fix=fix)
 
 
-def _for_pytorch(network: PyTorchNetwork) -> Iterator[Mistake]:
-    backend = type(network.backend).__name__
-    exact = isinstance(network.backend, AotInductor)
+def _for_libtorch(network: PyTorchNetwork) -> Iterator[Mistake]:
     for tensor in network.inputs:
         if tensor.full_type.removeprefix("TYPE_") in _NOT_IN_LIBTORCH:
-            yield _bad(tensor, f"is {tensor.data_type}, for {backend}", fix="cast it inside")
+            yield _bad(tensor, f"is {tensor.data_type}, for LibTorch", fix="cast it inside")
     inputs = [tensor.name for tensor in network.inputs]
     for field_name, names in (("inputs", inputs), ("outputs", list(network.outputs))):
         for position, name in enumerate(names):
             word, mark, index = name.partition("__")
             usual = f"{field_name[:-1].upper()}__{position}"
-            if name != usual if exact else not (word and mark and index == str(position)):
+            if not (word and mark and index == str(position)):
                 yield Mistake(
                     field_name,
-                    f"{network.name!r} has the tensor {name!r} at position {position}, for {backend}",
-                    fix=f"call it {usual}"
-                    if exact
-                    else f"call it {usual}, or any name that ends with __{position}",
+                    f"{network.name!r} has the tensor {name!r} at position {position}, for LibTorch",
+                    fix=f"call it {usual}, or any name that ends with __{position}",
                 )
 
 

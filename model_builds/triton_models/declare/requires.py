@@ -11,15 +11,13 @@ from pathlib import Path
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import Problem, raise_if_any
-from triton_models.declare.backends import AotInductor
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.models import Ensemble, Forest
-from triton_models.facts.releases import COMPILED_NETWORKS_SINCE, REMOVED_BACKENDS, Release
+from triton_models.facts.releases import REMOVED_BACKENDS, Release
 
 BUILD_REQUIRES = Check(id="build-requires", source=FROM_ARGUMENTS)
 BACKEND_REMOVED = Check(id="backend-removed", source="triton_models.facts.releases")
 FOREST_RELEASE = Check(id="forest-release", source="triton_models.facts.releases")
-AOTI_RELEASE = Check(id="aoti-release", source="triton_models.facts.releases")
 
 # Folders of modules that only the Triton images have. Their DALI backend includes the DALI wheel that it is
 # built with (src/dali_executor/CMakeLists.txt of dali_backend, since r24.05), and NVIDIA's images have the
@@ -100,11 +98,6 @@ def check_backends(build: ModelDefinition, release: Release) -> None:
             what = f"{model.name!r} is a forest, for release {release.name}"
             why = "older releases do not read the checkpoints of Treelite 4 that builds write"
             report(FOREST_RELEASE, what, fix="choose release 24.03 or newer", why=why)
-        if isinstance(backend, AotInductor) and release.name < COMPILED_NETWORKS_SINCE:
-            what = f"{model.name!r} is compiled by AotInductor, for release {release.name}"
-            why = "the backend of older releases does not load model.pt2"
-            fix = f"choose release {COMPILED_NETWORKS_SINCE} or newer, or a backend such as LibTorch()"
-            report(AOTI_RELEASE, what, fix=fix, why=why)
         problems += report.problems
     raise_if_any(problems)
 

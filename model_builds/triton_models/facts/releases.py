@@ -123,10 +123,6 @@ _ONNX_LIMITS: Mapping[str, tuple[int, int]] = {
 # ReduceMean of opset 18, whose axes are an input, as one over all axes, without an error.
 _PLAN_OPSETS: Mapping[str, int] = {"8": 17}
 
-# The first release whose PyTorch backend loads what AOTInductor compiled: README.md of pytorch_backend (main
-# of 2026-05-13), "AOT Inductor Support (Beta)", and src/pt2 of r26.03 to r26.05, read 2026-11-24.
-COMPILED_NETWORKS_SINCE = "26.03"
-
 # The first release whose backend has BF16 inputs and outputs: src/onnxruntime_utils.cc of onnxruntime_backend
 # at r25.09 to r26.03, and ConvertTrtTypeToConfigDataType of tensorrt_backend at r24.05 and r24.09, read
 # 2026-11-24.

@@ -88,22 +88,10 @@ def run_file(network: Any, *, optimized: bool = False) -> Run:
     return functools.partial(answers_of, session(network, optimized=optimized))
 
 
-def run_module(
-    network: torch.nn.Module, names: Sequence[str], outputs: Sequence[str], *, device: str = "cpu"
-) -> Run:
+def run_module(network: torch.nn.Module, names: Sequence[str], outputs: Sequence[str]) -> Run:
     """Return what answers requests with a PyTorch network, in evaluation mode and in FP32."""
-    import torch
-
     network.eval()
-    if device == "cpu":
-        return ModuleRun(network=network, names=names, outputs=outputs)
-    answer = run_torch(network, names, outputs, device=device, threads=threads_of(network))
-
-    def exact(inputs: Tensors) -> Answers:
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            return answer(inputs)
-
-    return exact
+    return ModuleRun(network=network, names=names, outputs=outputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,12 +152,7 @@ def threads_of(network: torch.nn.Module) -> int:
 
 
 def run_torch(
-    network: Callable[..., Any],
-    names: Sequence[str],
-    outputs: Sequence[str],
-    *,
-    device: str = "cpu",
-    threads: int = 0,
+    network: Callable[..., Any], names: Sequence[str], outputs: Sequence[str], *, threads: int = 0
 ) -> Run:
     """Return a function that answers requests with anything that takes and returns tensors of PyTorch.
 
@@ -179,7 +162,7 @@ def run_torch(
     from torch.utils._pytree import tree_leaves
 
     def answer(inputs: Tensors) -> Answers:
-        tensors = [torch.from_numpy(np.array(inputs[name])).to(device) for name in names]
+        tensors = [torch.from_numpy(np.array(inputs[name])) for name in names]
         before = torch.get_num_threads()
         torch.set_num_threads(threads or before)
         try:

@@ -66,7 +66,6 @@ class Comparison:
     Attributes:
         by_row: False if a row's answer depends on its batch by design, as with dynamic quantization.
         may_be_random: False for a large network without random operators, which is not run twice.
-        may_fail: False on a GPU, where an index beyond a table fails all later operations of the process.
         why_not: Why nothing can be compared; empty if it can.
         not_batching: Why requests cannot be joined along the first dimension; empty if they can.
         not_finite: How many drawn rows the source answers with NaN or infinity.
@@ -77,7 +76,6 @@ class Comparison:
     drawing: Drawn
     by_row: bool = True
     may_be_random: bool = True
-    may_fail: bool = True
     examples: list[tuple[Tensors, Answers]] = field(default_factory=list)
     drawn: list[tuple[Tensors, Answers]] = field(default_factory=list)
     why_not: str = ""
@@ -97,7 +95,7 @@ class Comparison:
             return self
         self.examples = list(self._answered_examples())
         refusal = ""
-        for drawing in self.drawing.choices(self.source if self.may_fail else None):
+        for drawing in self.drawing.choices(self.source):
             self.drawing = drawing
             try:
                 self._draw()

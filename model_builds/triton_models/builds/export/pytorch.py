@@ -1,29 +1,21 @@
-"""Export of PyTorch networks other than as ONNX: TorchScript, and machine code of AOTInductor.
+"""Export of PyTorch networks as TorchScript.
 
-Neither file describes its outputs, so running the network determines them, and the export is compared with it
-on examples of every size.
+The file does not describe its outputs, so running the network determines them, and the export is compared
+with it on examples of every size.
 
-TorchScript: equal networks give equal bytes. It is deprecated, but PyTorch 2.13 still writes it. The file has
+Equal networks give equal bytes. TorchScript is deprecated, but PyTorch 2.13 still writes it. The file has
 format version 3, the oldest that PyTorch writes, and LibTorch of every release reads it
 (caffe2/serialize/versions.h of 2.13.0, read on 2026-11-21). If an older LibTorch lacks an operator, the model
 does not load and the server's log names it.
-
-AOTInductor: for the GPU of the build or for CPUs. A compiled network runs in other versions of PyTorch than
-the one that compiled it: 2.10.0, 2.12.0 and 2.13.0 answered alike in all nine pairs (tried 2026-11-24 on a
-CPU). Equal networks do not give equal bytes, because the code has the paths of its compilation.
 """
 
 from __future__ import annotations
 
 import io
-import os
 import re
-import shutil
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from triton_models.artifact.networks import NetworkTensor, Signature
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.onnx import example_tensors
-from triton_models.builds.locked import cxx
 from triton_models.declare.tensors import NUMPY_TYPES, DynamicDim, Tensor
 
 if TYPE_CHECKING:
@@ -64,16 +55,6 @@ _TRACED_FOR_CUDNN = (
     *(f"aten::{each}" for each in ("lstm", "gru", "rnn_tanh", "rnn_relu")),
 )
 
-# Every CPU of SageMaker's instance types has AVX2; AVX-512 is missing in the AMD ones, such as ml.g5. Without
-# these options the compiler writes for the CPU of the build machine.
-_FOR_EVERY_CPU = {"cpp.march": "x86-64-v3", "cpp.simdlen": 256}
-
-# Operators that call cuDNN, which asks the server whether it may use TF32: native/Convolution.cpp of
-# PyTorch 2.13, read 2026-11-24.
-_CALLS_OF_CUDNN = ("conv", "lstm", "gru", "rnn")
-
-_CACHE = "TORCHINDUCTOR_CACHE_DIR"
-
 
 def export_torchscript(
     module: torch.nn.Module,
@@ -98,13 +79,7 @@ def export_torchscript(
     """
     import torch
 
-    network = _Observed(
-        name=name,
-        inputs=inputs,
-        outputs=outputs,
-        rule="torchscript-export",
-        instead='export it with LibTorch(export="script")',
-    )
+    network = _Observed(name=name, inputs=inputs, outputs=outputs)
     examples = list(_examples_of(inputs, batches=batches))
     module = module.eval()
     switched = torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32)  # a trace records the flag
@@ -180,114 +155,6 @@ def _refuse_fixed_device(content: bytes, network: _Observed) -> None:
         )
 
 
-def compile_network(
-    module: torch.nn.Module,
-    path: Path,
-    *,
-    name: str,
-    inputs: Sequence[Tensor],
-    outputs: Sequence[str],
-    device: str = "cpu",
-    tf32: bool = False,
-    max_autotune: bool = False,
-) -> Signature:
-    """Compile a network to `model.pt2`, and determine its outputs."""
-    import torch
-    from torch.export.passes import move_to_device_pass
-
-    network = _Observed(
-        name=name, inputs=inputs, outputs=outputs, rule="aoti-export", instead="serve it with LibTorch()"
-    )
-    examples = list(_examples_of(inputs, batches=False))
-    with warnings.catch_warnings(), torch.no_grad(), _settings(tf32=tf32, max_autotune=max_autotune):
-        warnings.simplefilter("ignore")  # of deprecation inside PyTorch
-        program = _exported(module.eval(), examples[0], network)
-        if device == "cuda" and not tf32:
-            called = {str(node.target) for node in program.graph.nodes if node.op == "call_function"}
-            found = sorted(each for each in called if any(word in each for word in _CALLS_OF_CUDNN))
-            fix = 'declare AotInductor(tf32=True) and a tolerance for "tf32", or serve it with LibTorch()'
-            network.refuse_tf32(found, fix=fix)
-        _check_machine(network, device)
-        if device != "cpu":
-            program = move_to_device_pass(program, device)
-            examples = [[each.to(device) for each in example] for example in examples]
-        compiled = _compiled(program, path, network)
-        answers = network.answers(module.to(device), compiled, examples)
-    return network.signature(answers, batches=False)
-
-
-def _check_machine(network: _Observed, device: str) -> None:
-    import torch
-
-    if shutil.which(cxx()) is None:
-        raise network.bad(
-            f"this machine has no {cxx()}, with which AOTInductor compiles",
-            fix="install it: `apt-get install g++`; or name another compiler with OpenMP in CXX",
-        )
-    if device == "cuda" and not torch.cuda.is_available():
-        raise network.bad(
-            f"PyTorch {torch.__version__} finds no GPU to compile for",
-            fix="install it: FLEET_GPU=1 python -m triton_models.builds.locked build NAME",
-        )
-
-
-@contextmanager
-def _settings(*, tf32: bool, max_autotune: bool) -> Iterator[None]:
-    """Compile in a folder that is removed, in this process, for every CPU, at the declared precision."""
-    import torch
-    import torch._inductor.config as inductor
-
-    changes = {**_FOR_EVERY_CPU, "compile_threads": 1, "max_autotune": max_autotune}
-    precision, cache = torch.get_float32_matmul_precision(), os.environ.get(_CACHE)
-    with (
-        tempfile.TemporaryDirectory(prefix="fleet-inductor-") as folder,
-        inductor.patch(changes),
-        torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32),
-    ):
-        torch.set_float32_matmul_precision("high" if tf32 else "highest")
-        os.environ[_CACHE] = folder
-        try:
-            yield
-        finally:
-            torch.set_float32_matmul_precision(precision)
-            os.environ.pop(_CACHE)
-            if cache is not None:
-                os.environ[_CACHE] = cache
-
-
-def _exported(module: torch.nn.Module, example: Sequence[torch.Tensor], network: _Observed) -> Any:
-    import torch
-
-    sizes: dict[str, Any] = {}
-    for size in (size for tensor in network.inputs for size in tensor.dims if isinstance(size, DynamicDim)):
-        sizes.setdefault(size.name, torch.export.Dim(size.name, min=size.min, max=size.max))
-    shapes = tuple(
-        {axis: sizes[size.name] for axis, size in enumerate(tensor.dims) if isinstance(size, DynamicDim)}
-        for tensor in network.inputs
-    )
-    try:
-        return torch.export.export(module, tuple(example), dynamic_shapes=shapes)
-    except Exception as error:  # PyTorch raises many types for networks that it cannot export
-        raise _failed("exported", error, network) from error
-
-
-def _compiled(program: Any, path: Path, network: _Observed) -> Any:
-    import torch
-
-    try:
-        torch._inductor.aoti_compile_and_package(program, package_path=str(path))
-        return torch._inductor.aoti_load_package(str(path))
-    except Exception as error:  # the compiler's and the loader's are of many types too
-        raise _failed("compiled", error, network) from error
-
-
-def _failed(what: str, error: Exception, network: _Observed) -> FleetError:
-    return network.bad(
-        f"it cannot be {what}: {_first_line(error)}",
-        fix="fix the network's forward() or its DynamicDims, or serve it with LibTorch() or OnnxRuntime()",
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Observed:
     """A network that is exported and compared with its export."""
@@ -295,8 +162,6 @@ class _Observed:
     name: str
     inputs: Sequence[Tensor]
     outputs: Sequence[str]
-    rule: str
-    instead: str
 
     def answers(
         self,
@@ -321,7 +186,7 @@ class _Observed:
                         break  # the comparison with its source says so
                     raise self.bad(
                         f"the exported network gives another {output!r} for an input of another size",
-                        fix=f"{self.instead}, or compute sizes only from tensors",
+                        fix='export it with LibTorch(export="script"), or compute sizes only from tensors',
                     )
         return answers
 
@@ -348,7 +213,7 @@ class _Observed:
             where=f"the network of {self.name!r}",
             why="the server would refuse the model, or answer differently from the network",
             fix=fix,
-            rule=self.rule,
+            rule="torchscript-export",
         )
 
     def _tensors(self, answer: Any) -> list[torch.Tensor]:

@@ -1,7 +1,5 @@
 """Replaces Triton's pytorch backend: runs the same file with PyTorch's Python package on the CPU.
 
-The file is TorchScript, or a .pt2 that AOTInductor compiled for CPUs.
-
 The package comes from the environment that builds models, which has the same Python; `packages` next to this
 file points to it. It comes last on the path, so that NumPy stays that of the stub's environment.
 
@@ -17,14 +15,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from backend_rules.libtorch import (  # type: ignore[import-not-found]
-    Script,
-    input_positions,
-    load_refusals,
-    output_positions,
-    positions_of,
-    request_failures,
-)
+from backend_rules.libtorch import Script, input_positions, load_refusals, output_positions, request_failures  # type: ignore[import-not-found]
 from backend_rules.refusal import Refusal  # type: ignore[import-not-found]
 from stand_in import BatchedModel, build_package, refuse  # type: ignore[import-not-found]
 
@@ -46,17 +37,12 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         self.torch = build_package("torch")
         # A fleet runs many models on one machine: each gets one thread unless it requests more.
         self.torch.set_num_threads(int(self.parameters.get("INTRA_OP_THREAD_COUNT", 1)))
-        self.script: Script | None = None
-        self.failures: list[Refusal] = []
         self.module = self._load_file(path)
-        if path.suffix != ".pt2":
-            self.script = self._signature()
-            for refusal in load_refusals(self.config, self.script):
-                refuse(refusal.message)
-            self.failures = request_failures(self.config, self.script)
-            self.inputs = input_positions(self.config, self.script)
-        else:
-            self.inputs = positions_of([entry["name"] for entry in self.config["input"]])
+        self.script = self._signature()
+        for refusal in load_refusals(self.config, self.script):
+            refuse(refusal.message)
+        self.failures: list[Refusal] = request_failures(self.config, self.script)
+        self.inputs = input_positions(self.config, self.script)
         self.outputs = output_positions(self.config)
         self.types = {entry["name"]: entry["data_type"] for entry in self.config["output"]}
 
@@ -64,8 +50,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about deprecation
-                if path.suffix == ".pt2":
-                    return self.torch._inductor.aoti_load_package(str(path))
                 return self.torch.jit.load(str(path), map_location="cpu").eval()
         except (RuntimeError, ValueError) as error:
             message = f"failed to load model '{self.config['name']}': {error}"
@@ -86,8 +70,6 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
             warnings.simplefilter("ignore")  # about read-only arrays; nothing writes to them
             answer = self.module(*self._arguments(feed))
         answers = list(answer) if isinstance(answer, tuple) else [answer]
-        if self.script is None and isinstance(answer, list):
-            answers = answer
         for name, position in self.outputs.items():
             if position >= len(answers):
                 message = f"The output {name} in the model configuration refers to an output index which "
@@ -97,7 +79,7 @@ class TritonPythonModel(BatchedModel):  # type: ignore[misc]  # found only insid
 
     def _arguments(self, feed: Mapping[str, Array]) -> list[Any]:
         values = {name: self._value(array) for name, array in feed.items()}
-        if self.script is not None and self.script.takes_dictionary:
+        if self.script.takes_dictionary:
             return [values]
         return [values[name] for name in sorted(values, key=self.inputs.__getitem__)]
 
