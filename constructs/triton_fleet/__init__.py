@@ -6,9 +6,11 @@ with a FleetError that names every mistake in them.
 """
 
 import sys
+from typing import TYPE_CHECKING
 
 from triton_models.base.errors import FleetError
 from triton_models.base.extras import imports_of
+from triton_models.base.removed import refuse_removed
 
 with imports_of("triton_fleet"):
     from triton_fleet.builds.build_runs import BuildRuns
@@ -51,7 +53,6 @@ with imports_of("triton_fleet"):
     from triton_fleet.operations.scaling.alias import EndpointAlias, endpoint_name_for
     from triton_fleet.operations.scaling.endpoint_scaling import EndpointScaling
     from triton_fleet.operations.scaling.schedules import ScheduledCapacity
-    from triton_fleet.operations.scaling.steps import ScalingDirection, ScalingStep, StepScaling
     from triton_fleet.operations.scaling.target import Cooldowns, ScalingTarget
     from triton_fleet.operations.scaling.tracking import (
         BacklogPerInstance,
@@ -136,14 +137,11 @@ __all__ = [
     "Rolling",
     "Routing",
     "S3Folder",
-    "ScalingDirection",
-    "ScalingStep",
     "ScalingTarget",
     "ScheduledCapacity",
     "Serving",
     "Severity",
     "SingleModelEndpoint",
-    "StepScaling",
     "Thresholds",
     "TritonMetrics",
     "TritonServer",
@@ -153,3 +151,9 @@ __all__ = [
     "WarmUpRequest",
     "endpoint_name_for",
 ]
+
+if not TYPE_CHECKING:
+    _TARGETS = "a target of EndpointScaling, such as MetricTarget"
+    __getattr__ = refuse_removed(
+        __name__, dict.fromkeys(("ScalingDirection", "ScalingStep", "StepScaling"), _TARGETS)
+    )

@@ -39,6 +39,7 @@ from triton_fleet import (
     SingleModelEndpoint,
     endpoint_name_for,
 )
+from triton_fleet.parts.arguments.late import late_problems
 
 pytestmark = pytest.mark.story
 
@@ -74,8 +75,10 @@ def _template_or_error(declare: Callable[[World], object]) -> str:
     try:
         declare(world)
         Template.from_stack(world.stack)
-    except FleetError as error:
-        parts = [(each.what, each.where, each.fix) for each in error.problems]
+    except (FleetError, RuntimeError) as error:  # the CDK's own error has the late problems as text
+        problems = error.problems if isinstance(error, FleetError) else tuple(late_problems(world.stack))
+        assert problems, error
+        parts = [(each.what, each.where, each.fix) for each in problems]
         assert all(all(problem) for problem in parts), parts
         return "refused"
     assert refusals(world.stack) == []

@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk.assertions import Template
-from aws_cdk.aws_applicationautoscaling import AdjustmentType, Schedule
+from aws_cdk.aws_applicationautoscaling import Schedule
 from synthesised import Resources, refusals, statements
 
 from tests.reported import reported
@@ -29,11 +29,8 @@ from triton_fleet import (
     ModelRepository,
     Placement,
     S3Folder,
-    ScalingDirection,
-    ScalingStep,
     ScheduledCapacity,
     SingleModelEndpoint,
-    StepScaling,
     Thresholds,
     Variant,
 )
@@ -252,22 +249,6 @@ def test_a_backlog_needs_a_queue(stack: Stack, repository: ModelRepository) -> N
 
     with reported("scaling-target-published"):
         EndpointScaling(stack, "S", endpoint=endpoint, targets=[BacklogPerInstance()])
-
-
-def test_a_step_may_set_a_fleet_with_a_queue_to_nothing(
-    stack: Stack, endpoint: SingleModelEndpoint, resources: Resources
-) -> None:
-    idle = StepScaling(
-        name="Idle",
-        metric=endpoint.metric_cpu_utilization(),
-        steps=[ScalingStep(at=5, change=0)],
-        direction=ScalingDirection.IN,
-        adjustment=AdjustmentType.EXACT_CAPACITY,
-    )
-    EndpointScaling(stack, "S", endpoint=endpoint, min_capacity=0, steps=[idle])
-
-    (adjustment,) = _policies(resources)["Idle"]["StepScalingPolicyConfiguration"]["StepAdjustments"]
-    assert adjustment["ScalingAdjustment"] == 0
 
 
 # From https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-monitor.html, read on 2026-11-21.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from aws_cdk import Annotations, Stack
 from aws_cdk import aws_applicationautoscaling as autoscaling
@@ -11,8 +11,8 @@ from constructs import Construct
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.multi_model import MultiModelEndpoint
 from triton_fleet.endpoint.sequence_advice import SequenceAdvice
+from triton_fleet.operations.scaling.from_zero import FROM_ZERO, FromZero
 from triton_fleet.operations.scaling.schedules import ScheduledCapacity, capacity, check_schedules
-from triton_fleet.operations.scaling.steps import ScalingStep, StepPolicy, StepScaling
 from triton_fleet.operations.scaling.target import Cooldowns, ScalingTarget
 from triton_fleet.operations.scaling.tracking import GpuMemoryUtilization, default_targets
 from triton_fleet.parts.arguments.service_model import hold_against_services
@@ -29,9 +29,8 @@ ONE_TARGET_PER_METRIC = Check(
     source="2026-11-21: https://docs.aws.amazon.com/autoscaling/application/APIReference/API_PutScalingPolicy.html",
 )
 
-_FROM_ZERO = "FromZero"
 # Construct ids that scaling has taken for itself.
-_RESERVED_NAMES = frozenset({"Target", _FROM_ZERO})
+_RESERVED_NAMES = frozenset({"Target", FROM_ZERO})
 
 
 @typed
@@ -57,11 +56,10 @@ class EndpointScaling(Construct):
         min_capacity: int = 1,
         max_capacity: int = 4,
         targets: Sequence[ScalingTarget] | None = None,
-        steps: Sequence[StepScaling] = (),
         schedules: Sequence[ScheduledCapacity] = (),
         cooldowns: Cooldowns | None = None,
     ) -> None:
-        """Register the variant, and create a policy for each target and for each set of steps.
+        """Register the variant, and create a policy for each target.
 
         Args:
             variant: The name of the variant to scale; None for the only one, or the first. Give each further
@@ -71,8 +69,7 @@ class EndpointScaling(Construct):
             max_capacity: The most instances. The default is a new account's quota for one endpoint.
             targets: The targets, each metric once. By default the requests and the utilization per GPU, or
                 the vCPU utilization without GPUs; for an asynchronous endpoint the backlog. No target is
-                possible with steps or schedules.
-            steps: Policies for metrics that are far from their targets.
+                possible with schedules.
             schedules: Scheduled changes of the range.
             cooldowns: The times to wait after scaling, for targets without cooldowns of their own.
         """
@@ -82,7 +79,6 @@ class EndpointScaling(Construct):
         self.min_capacity = min_capacity
         self.max_capacity = max_capacity
         self.targets = default_targets(self.variant) if targets is None else tuple(targets)
-        self.steps = tuple(steps)
         self.schedules = tuple(schedules)
         self._watched = f"{endpoint.literal_name}/{self.variant.name}"
         self._resource_id = f"endpoint/{endpoint.literal_name}/variant/{self.variant.name}"
@@ -103,8 +99,10 @@ class EndpointScaling(Construct):
                     self.variant, cooldowns=cooldowns or Cooldowns()
                 ),
             )
-        for each in (*self.steps, *self._from_zero()):
-            StepPolicy(self, each.name, scaling=each, prefix=prefix, scaling_target_id=self._target.ref)
+        lowest = (min_capacity, *(schedule.min_capacity for schedule in self.schedules))
+        if self.variant.asynchronous and any(known(least) == 0 or deferred(least) for least in lowest):
+            backlog = self.variant.metric_has_backlog_without_capacity()
+            FromZero(self, backlog=backlog, prefix=prefix, scaling_target_id=self._target.ref)
         hold_against_services(self)
 
     def _register(self) -> autoscaling.CfnScalableTarget:
@@ -123,20 +121,6 @@ class EndpointScaling(Construct):
         target.node.add_dependency(resource, self.endpoint._change.settled)
         return target
 
-    def _from_zero(self) -> Iterator[StepScaling]:
-        """The alarm that brings the first instance back, since the backlog per instance needs an instance.
-
-        Source: https://docs.aws.amazon.com/sagemaker/latest/dg/async-inference-autoscale.html
-        """
-        lowest = (self.min_capacity, *(each.min_capacity for each in self.schedules))
-        if self.variant.asynchronous and any(known(each) == 0 or deferred(each) for each in lowest):
-            yield StepScaling(
-                name=_FROM_ZERO,
-                metric=self.variant.metric_has_backlog_without_capacity(),
-                steps=[ScalingStep(at=1, change=1)],
-                minutes=2,
-            )
-
     def _check(self, cooldowns: Cooldowns | None) -> None:
         report, has_queue = Report(self.node.path), self.variant.asynchronous
         targets = report.at("targets")
@@ -145,15 +129,13 @@ class EndpointScaling(Construct):
         self._check_alone(report.at("variant"))
         standing = (self.min_capacity, self.max_capacity)
         capacity(report.at("min_capacity"), *map(known, standing), has_queue=has_queue)
-        names = [*(target._policy for target in self.targets), *(each.name for each in self.steps)]
+        names = [target._policy for target in self.targets]
         scaling_names(targets, names)
         if not (names or self.schedules):
             fix = "add one, such as GpuUtilization(percent=60), or leave EndpointScaling out"
             targets(ONE_TARGET_PER_METRIC, "no target", fix=fix)
         for target in self.targets:
             target._check(targets.at(target._policy[:60]), self.variant)
-        for each in self.steps:
-            each._check(report.at("steps").at(each.name[:60]), has_queue=has_queue)
         check_schedules(report.at("schedules"), self.schedules, standing=standing, has_queue=has_queue)
         report.raise_if_any()
 
@@ -177,12 +159,12 @@ class EndpointScaling(Construct):
                     ONE_SCALING_PER_VARIANT,
                     f"{self._resource_id} is already scaled by {each.node.path.rpartition('/')[0]}",
                     why="a second one overwrites the first one's bounds, and removing either removes both",
-                    fix="move all targets, steps and schedules to the first one, or scale another variant",
+                    fix="move all targets and schedules to the first one, or scale another variant",
                 )
 
 
 def scaling_names(report: Report, names: Sequence[str]) -> None:
-    """Check the names of policies, of target tracking and step scaling together."""
+    """Check the names of policies."""
     for name in sorted({name for name in names if names.count(name) > 1}):
         report(
             ONE_TARGET_PER_METRIC,
