@@ -77,7 +77,7 @@ def _template_or_error(declare: Callable[[World], object]) -> str:
         Template.from_stack(world.stack)
     except (FleetError, RuntimeError) as error:  # the CDK's own error has the late problems as text
         problems = error.problems if isinstance(error, FleetError) else tuple(late_problems(world.stack))
-        assert problems, error
+        assert problems
         parts = [(each.what, each.where, each.fix) for each in problems]
         assert all(all(problem) for problem in parts), parts
         return "refused"

@@ -7,7 +7,6 @@ import base64
 import json
 import threading
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -303,25 +302,3 @@ def test_models_are_warmed_up_with_the_requests_of_their_builds(world: World) ->
     (request,) = world.runtime.requests
     assert (request.body, request.headers["content-type"]) == (b"wake up", "text/plain")
     assert sorted(seen) == [1, 2, 3]
-
-
-def test_calls_are_spread_over_the_copies_of_a_model_and_a_key_stays_with_its_copy(world: World) -> None:
-    world.s3.otherwise = manifest(**{f"m-{number}": f"m-{number}-{16 * '1'}.tar.gz" for number in (1, 2, 3)})
-    client = world.client(copies={"m": 3})
-
-    def asked(calls: int, **given: Any) -> Counter[str]:
-        before = len(world.runtime.requests)
-        for _ in range(calls):
-            client.infer(model="m", inputs=ROW, **given)
-        return Counter(artifact for _, artifact in world.asked()[before:])
-
-    drawn = asked(60)
-    assert len(drawn) == 3
-    assert min(drawn.values()) >= 5
-    assert len(asked(5, key="ann")) == 1
-    assert len(set().union(*(asked(1, key=f"user {number}") for number in range(30)))) == 3
-
-
-def test_no_copies_are_refused(world: World) -> None:
-    with reported("client-limit"):
-        world.client(copies={"m": 0})

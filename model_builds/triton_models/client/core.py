@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -91,8 +91,6 @@ class AnyClient:
         alias_age_s: The age, in seconds, from which the alias is read again.
         signals: Where to write what is counted of each model, such as s3://bucket/signals/; None for not at
             all. See `fleet top`.
-        copies: The number of copies of a model, by its name: calls for {"orders": 3} are spread over the
-            models orders-1 to orders-3 of `fleet pack --copies 3`. A key stays with its copy.
         clock: The clock for deadlines and waits, replaceable in tests.
 
     Raises:
@@ -114,7 +112,6 @@ class AnyClient:
         manifest_age_s: float = MANIFEST_AGE_S,
         alias_age_s: float = ALIAS_AGE_S,
         signals: str | None = None,
-        copies: Mapping[str, int] | None = None,
         clock: Clock = CLOCK,
     ) -> None:
         import boto3
@@ -122,9 +119,7 @@ class AnyClient:
 
         report = Report(_ARGUMENTS)
         _check_endpoint(report, endpoint_name, alias, target)
-        self._copies = dict(copies or {})
-        of_copies = {f"copies[{model!r}]": float(number) for model, number in self._copies.items()}
-        _check_limits(report, deadline_s=deadline_s, attempts=attempts, **of_copies)
+        _check_limits(report, deadline_s=deadline_s, attempts=attempts)
         self._fixed = Aliased(
             endpoint=endpoint_name or "", target=ArtifactTarget.parse(target) if target else None
         )
@@ -187,14 +182,9 @@ class AnyClient:
 
     def _steps_of(self, model: str, asked: Asked, deadline_s: float | None) -> tuple[Call, Steps]:
         part = part_of(model, asked.key)
-        call = Call(model=self._copy(model, part), deadline=self._deadline(deadline_s), part=part)
+        call = Call(model=model, deadline=self._deadline(deadline_s), part=part)
         call.alone = "sequence_id" not in (asked.parameters or {})
         return call, self._steps(call, partial(self._request, asked))
-
-    def _copy(self, model: str, part: int) -> str:
-        """Return the copy of a model for a part of the requests, or the model itself without copies."""
-        copies = self._copies.get(model)
-        return f"{model}-{part % copies + 1}" if copies else model
 
     def _steps_to(self, artifact: str, asked: Asked, deadline_s: float | None) -> tuple[Call, Steps]:
         call = Call(model=artifact, artifact=artifact, deadline=self._deadline(deadline_s), fixed=True)
@@ -233,7 +223,6 @@ class AnyClient:
 
     def _rows(self, model: str) -> int:
         """Return the most rows of a request; 0 if they are unknown or it has no batches. It may wait."""
-        model = self._copy(model, 0)
         signature = self._names.signature(model, self._artifact(model))
         return (signature.max_batch_size if signature else 0) or 0
 
