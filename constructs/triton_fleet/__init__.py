@@ -35,7 +35,7 @@ with imports_of("triton_fleet"):
         Rolling,
     )
     from triton_fleet.endpoint.hosting.server import InferenceType, PingMode, TritonMetrics, TritonServer
-    from triton_fleet.endpoint.hosting.storage import AsyncInference, CoreDumps, DataCapture, S3Folder
+    from triton_fleet.endpoint.hosting.storage import AsyncInference, DataCapture, S3Folder
     from triton_fleet.endpoint.hosting.variants import DeployedVariant, InstancePool, Routing, Variant
     from triton_fleet.endpoint.imported import ImportedEndpoint
     from triton_fleet.endpoint.multi_model import MultiModelEndpoint
@@ -91,7 +91,6 @@ __all__ = [
     "CapacitySize",
     "ConcurrentRequests",
     "Cooldowns",
-    "CoreDumps",
     "CpuUtilization",
     "CustomImage",
     "DataCapture",
@@ -155,5 +154,9 @@ __all__ = [
 if not TYPE_CHECKING:
     _TARGETS = "a target of EndpointScaling, such as MetricTarget"
     __getattr__ = refuse_removed(
-        __name__, dict.fromkeys(("ScalingDirection", "ScalingStep", "StepScaling"), _TARGETS)
+        __name__,
+        {
+            **dict.fromkeys(("ScalingDirection", "ScalingStep", "StepScaling"), _TARGETS),
+            "CoreDumps": "a property override of the endpoint's Config: see CHANGELOG.md",
+        },
     )

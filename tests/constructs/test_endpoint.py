@@ -10,7 +10,6 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match, Template
 from declared import with_values
 from synthesised import Resources, refusals, statements, the_container, the_variant
@@ -19,7 +18,6 @@ from tests.reported import reported
 from triton_fleet import (
     AllAtOnce,
     Canary,
-    CoreDumps,
     CustomImage,
     EndpointNetwork,
     FleetError,
@@ -28,7 +26,6 @@ from triton_fleet import (
     Placement,
     Rolling,
     Routing,
-    S3Folder,
     Serving,
     TritonMetrics,
     TritonServer,
@@ -253,7 +250,6 @@ def test_every_option_together_is_what_the_services_accept(stack: Stack) -> None
         instance_pools=["ml.m5.2xlarge", "ml.c5.2xlarge"],
         allow_unlisted_instance_pools=True,
         server=TritonServer(metrics=TritonMetrics(), request_threads=16),
-        core_dumps=CoreDumps(folder=S3Folder(bucket=s3.Bucket(stack, "Dumps")), encryption_key=key),
         metric_interval=Duration.seconds(30),
     )
 
@@ -412,31 +408,6 @@ def test_a_server_whose_models_cannot_switch_tf32_off_has_it_off_altogether(
     _create(stack, instance_type="ml.g5.xlarge", release=release)
     (model,) = resources("AWS::SageMaker::Model")
     assert model["PrimaryContainer"]["Environment"].get("NVIDIA_TF32_OVERRIDE") == override
-
-
-def test_core_dumps_are_written_to_their_folder_with_their_key(stack: Stack, resources: Resources) -> None:
-    bucket, key = s3.Bucket(stack, "Dumps"), kms.Key(stack, "Key")
-    folder = S3Folder(bucket=bucket, prefix="/dumps/")
-    _create(stack, core_dumps=CoreDumps(folder=folder, encryption_key=key))
-    dumps, role = the_variant(resources)["CoreDumpConfig"], statements(stack)
-
-    assert dumps["DestinationS3Uri"]["Fn::Join"][1][-1] == "/dumps/"
-    assert dumps["KmsKeyId"] == stack.resolve(key.key_arn)
-    (written,) = (each for each in role if "s3:PutObject" in each["Action"])
-    assert written["Resource"]["Fn::Join"][1][-1] == "/dumps/*"
-    assert any("kms:Encrypt" in each["Action"] for each in role)
-
-
-def test_a_crash_in_a_vpc_can_write_its_dump_through_the_narrow_s3_endpoint(
-    stack: Stack, resources: Resources
-) -> None:
-    vpc = ec2.Vpc(stack, "Vpc", availability_zones=["eu-west-1a", "eu-west-1b"], nat_gateways=0)
-    bucket = s3.Bucket(stack, "Dumps")
-    network = EndpointNetwork(stack, "Network", vpc=vpc)
-    _create(stack, network=network, core_dumps=CoreDumps(folder=S3Folder(bucket=bucket)))
-    (gateway,) = (each for each in resources("AWS::EC2::VPCEndpoint") if "PolicyDocument" in each)
-    (written,) = (each for each in gateway["PolicyDocument"]["Statement"] if "s3:PutObject" in each["Action"])
-    assert written["Resource"]["Fn::Join"][1][-1] == "/*"
 
 
 def test_metrics_every_ten_seconds(stack: Stack, resources: Resources) -> None:

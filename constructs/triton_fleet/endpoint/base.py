@@ -319,9 +319,6 @@ class Endpoint(Resource, VariantMetrics):
         declared: Sequence[str] = (),
     ) -> sagemaker.CfnEndpoint:
         shared, interval, placement = self._shared, self._shared.metric_interval, self._shared.placement
-        for each in hosting:
-            if each.core_dumps is not None:
-                each.core_dumps._grant(self.role, placement.network)
         config = sagemaker.CfnEndpointConfig(
             self,
             "Config",

@@ -17,7 +17,6 @@ from constructs import Construct
 from triton_fleet.endpoint.base import Endpoint
 from triton_fleet.endpoint.hosting.deployment import Deployment
 from triton_fleet.endpoint.hosting.server import TritonServer
-from triton_fleet.endpoint.hosting.storage import CoreDumps
 from triton_fleet.endpoint.hosting.variants import Hosting, InstancePool, Routing, production_variant
 from triton_fleet.endpoint.instance_checks import instance_pools as pool_problems
 from triton_fleet.endpoint.instance_checks import multi_model_pools, same_image
@@ -70,7 +69,6 @@ class MultiModelEndpoint(Endpoint):
         volume_size: Size | None = None,
         instance_pools: Sequence[str] = (),
         allow_unlisted_instance_pools: bool = False,
-        core_dumps: CoreDumps | None = None,
         **excluded: NoReturn,
     ) -> None:
         """Create the endpoint with its model, configuration, role and log group.
@@ -107,7 +105,6 @@ class MultiModelEndpoint(Endpoint):
                 no capacity for it. All need its GPU model. Refused without allow_unlisted_instance_pools.
             allow_unlisted_instance_pools: Try instance_pools, which AWS documents for single-model endpoints
                 only. SageMaker may refuse them at deployment.
-            core_dumps: The place for core dumps of crashed containers; None by default.
             excluded: Not allowed. Arguments of single-model endpoints raise an error that explains why.
         """
         for name in excluded:
@@ -140,7 +137,6 @@ class MultiModelEndpoint(Endpoint):
             volume_size=volume_size,
             container_start_timeout=container_start_timeout or Duration.minutes(10),
             model_download_timeout=model_download_timeout or Duration.minutes(10),
-            core_dumps=core_dumps,
             inference_ami=serving.inference_ami,
         )
         instance, self.release = self._checked(

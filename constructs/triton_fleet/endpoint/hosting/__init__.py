@@ -3,5 +3,5 @@
 - `variants`: the instances behind a variant.
 - `server`: how Triton is started.
 - `deployment`: the ways to a new configuration.
-- `storage`: requests, answers, captured data and core dumps in S3.
+- `storage`: requests, answers and captured data in S3.
 """

@@ -1,4 +1,4 @@
-"""What SageMaker reads and writes in S3 for an endpoint: requests, answers, captured data and core dumps.
+"""What SageMaker reads and writes in S3 for an endpoint: requests, answers and captured data.
 
 Sources of asynchronous inference, read on 2026-11-21:
 
@@ -98,36 +98,6 @@ class S3Folder:
     @property
     def _folder(self) -> str:
         return f"{self.prefix.strip('/')}/".removeprefix("/")
-
-
-@typed
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreDumps:
-    """Core dumps of crashed containers, stored in S3 for debugging backends.
-
-    A dump holds models and requests: whoever may read the folder may read those.
-
-    Source, read on 2026-11-21:
-    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ProductionVariantCoreDumpConfig.html
-
-    Attributes:
-        folder: The folder to write to.
-        encryption_key: Encrypts the dumps; None for the default key of S3.
-    """
-
-    folder: S3Folder
-    encryption_key: kms.IKey | None = None
-
-    def _grant(self, role: iam.IRole, network: EndpointNetwork | None) -> None:
-        self.folder.grant_write(role)
-        if self.encryption_key is not None:
-            self.encryption_key.grant_encrypt(role)
-        self.folder._allow_through(network, *_WRITING)
-
-    def _render(self) -> _Config.CoreDumpConfigProperty:
-        return _Config.CoreDumpConfigProperty(
-            destination_s3_uri=self.folder.url, kms_key_id=_arn(self.encryption_key)
-        )
 
 
 @typed

@@ -10,7 +10,6 @@ from enum import Enum
 from aws_cdk import Duration, Size
 from aws_cdk import aws_sagemaker as sagemaker
 
-from triton_fleet.endpoint.hosting.storage import CoreDumps
 from triton_fleet.parts.arguments.checks import whole_quantity
 from triton_fleet.parts.arguments.tokens import known
 from triton_fleet.parts.arguments.typed import typed
@@ -93,7 +92,6 @@ class Hosting:
         container_start_timeout: From starting a container to its first good ping, 60 to 3600 s. On a
             single-model endpoint the model is loaded within it.
         model_download_timeout: For downloading and unpacking model data, 60 to 3600 s.
-        core_dumps: The place for core dumps of crashed containers; None without one.
         inference_ami: The host image, which brings the GPU's driver, such as
             "al2-ami-sagemaker-inference-gpu-3-1"; None for that of the release's CUDA.
     """
@@ -107,7 +105,6 @@ class Hosting:
     volume_size: Size | None = None
     container_start_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
     model_download_timeout: Duration = field(default_factory=lambda: Duration.minutes(10))
-    core_dumps: CoreDumps | None = None
     inference_ami: str | None = None
 
     @property
@@ -165,7 +162,6 @@ def production_variant(
         inference_ami_version=variant.inference_ami or default_ami(instance, release),
         model_name=models[0],
         volume_size_in_gb=variant.volume_size.to_gibibytes() if variant.volume_size else None,
-        core_dump_config=variant.core_dumps._render() if variant.core_dumps else None,
         routing_config=sagemaker.CfnEndpointConfig.RoutingConfigProperty(
             routing_strategy=variant.routing.value
         )
