@@ -8,33 +8,27 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from benchmarks.ratio import Ratio, measure
-from triton_models.check.survey import FOLDER
 
 _ROOT = Path(__file__).resolve().parents[1]
 _COPIED = ("minilm", "resnet50")
 
 
 def ratios(*, short: bool) -> Iterator[Ratio]:
-    """With the command line of the CDK and the checks that every synthesis runs.
-
-    On a machine where nothing is known of the models yet, each of them is read and compiled.
-    """
+    """With the command line of the CDK and the checks that every synthesis runs."""
     declared = 20 if short else 5_000
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
         one, many = _app(Path(folder) / "one", 1), _app(Path(folder) / "many", declared)
-        for subject, pairs, first in (("again", 5, False), ("for the first time", 3, True)):
-            yield measure(
-                f"cdk synth {subject}",
-                ours=("1 declared model", lambda: _synthesise(one)),
-                theirs=(f"{declared:,} declared models", lambda: _synthesise(many)),
-                pairs=pairs,
-                short=short,
-                reset=partial(_forget, many) if first else lambda: None,
-            )
+        yield measure(
+            "cdk synth",
+            ours=("1 declared model", lambda: _synthesise(one)),
+            theirs=(f"{declared:,} declared models", lambda: _synthesise(many)),
+            pairs=3,
+            short=short,
+            reset=lambda: shutil.rmtree(many / "cdk.out", ignore_errors=True),
+        )
 
 
 def _app(folder: Path, models: int) -> Path:
@@ -59,8 +53,3 @@ def _synthesise(app: Path) -> None:
     cdk = str(_ROOT / "node_modules" / ".bin" / "cdk")
     command = [cdk, "synth", "--quiet", "-c", "models=*", "-c", "parallel_builds=8"]
     subprocess.run(command, cwd=app, env=environment, check=True, capture_output=True)
-
-
-def _forget(app: Path) -> None:
-    shutil.rmtree(app / "model_builds" / FOLDER, ignore_errors=True)
-    shutil.rmtree(app / "cdk.out", ignore_errors=True)

@@ -171,9 +171,7 @@ def test_a_new_member_changes_no_other(models):
 
 def test_synthesis_checks_the_sample_and_never_reads_the_list(models):
     family(models, "name\nacme\nacme\n")
-    survey = Survey(
-        ["tenants"], source=models.parent, files={}, release=release_named("25.09"), gpu=False, given={}
-    )
+    survey = Survey(["tenants"], source=models.parent, release=release_named("25.09"), gpu=False, given={})
     assert not list(survey.problems())
     assert [each.artifact for each in survey.results()] == ["tenants"]
 

@@ -1,9 +1,8 @@
-"""Many declarations are checked, and only those that changed since."""
+"""Many declarations are checked."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.triton_models.declared_models import declare
-from triton_models.base.files import contents
-from triton_models.check.survey import FOLDER, Survey
+from triton_models.check.survey import Survey
 from triton_models.facts.releases import RELEASES
 
 NAMES = [f"net-{number}" for number in range(9)]
@@ -31,10 +29,7 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture
 def survey(source: Path) -> Callable[..., Survey]:
     def make(names: list[str] = NAMES, *, release: str = "25.09", **given: Any) -> Survey:
-        files = contents(source)
-        return Survey(
-            names, source=source, files=files, release=RELEASES[release], gpu=True, **{"given": {}, **given}
-        )
+        return Survey(names, source=source, release=RELEASES[release], gpu=True, **{"given": {}, **given})
 
     return make
 
@@ -47,68 +42,37 @@ def check(survey: Callable[..., Survey]) -> Check:
     return find
 
 
-@pytest.fixture
-def read(source: Path, tmp_path: Path) -> Callable[[], int]:
-    """Return how often `net-3` was read since the last call."""
-    log = tmp_path / "read.log"
-    declare(source / "models", "net-3", top=f"open({str(log)!r}, 'a').write('read\\n')")
-
-    def count() -> int:
-        lines = log.read_text().splitlines() if log.exists() else []
-        log.unlink(missing_ok=True)
-        return len(lines)
-
-    return count
-
-
 def replace(source: Path, name: str, old: str, new: str) -> None:
     path = source / "models" / name / "build.py"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
 
 
-def test_a_declaration_that_was_good_is_not_read_again(check: Check, read: Callable[[], int]) -> None:
-    check()
-    assert read() == 1
-    assert check() == []
-    assert read() == 0
+def test_each_declaration_is_read_once(source: Path, survey: Callable[..., Survey], tmp_path: Path) -> None:
+    log = tmp_path / "read.log"
+    declare(source / "models", "net-3", top=f"open({str(log)!r}, 'a').write('read')")
+    surveyed = survey()
+    assert len(surveyed.results()) == len(NAMES)
+    assert list(surveyed.problems()) == []
+    assert log.read_text() == "read"
 
 
-def test_what_was_found_good_keeps_its_names(source: Path, check: Check) -> None:
-    check()
+def test_two_models_with_one_name(source: Path, check: Check) -> None:
     replace(source, "net-8", "name='net-8',\n            code", "name='net-0',\n            code")
     assert "composing-name-taken: 'net-0' is a model of net-0 and net-8" in check()
 
 
-def test_what_ties_a_model_to_a_gpu_is_known_of_declarations_that_are_not_read_again(
-    source: Path, survey: Callable[..., Survey], read: Callable[[], int]
-) -> None:
+def test_what_ties_a_model_to_a_gpu_is_known(source: Path, survey: Callable[..., Survey]) -> None:
     declare(source / "models", "net-4", body="job.compile_plan(None)")
     replace(source, "net-5", "parameters={}", "environment=Wheels(lambda job: ['numpy==2.2.6'])")
     replace(source, "net-5", "PythonModel, Tensor", "PythonModel, Tensor, Wheels")
     first = survey().results()
-    read()
 
     assert {each.artifact: each.plans for each in first if each.plans} == {"net-4": ("this-gpu",)}
     assert [each.artifact for each in first if each.environments and each.any_gpu] == ["net-5"]
-    assert survey().results() == first
-    assert read() == 0
 
 
-def test_an_environment_variable_that_the_folder_reads_is_a_change(
-    source: Path, check: Check, read: Callable[[], int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace(source, "net-3", "parameters={}", "parameters={'of': os.environ.get('OF', '1')}")
-    check()
-    read()
-    monkeypatch.setenv("OF", "2")
-    check()
-    assert read() == 1
-
-
-def test_a_folder_that_takes_the_name_of_a_form_is_found_though_the_form_has_not_changed(
-    source: Path, check: Check
-) -> None:
+def test_a_folder_that_takes_the_name_of_a_form(source: Path, check: Check) -> None:
     path = source / "models" / "net-3" / "build.py"
     path.write_text(
         f"{path.read_text()}\nfrom dataclasses import replace\n"
@@ -166,12 +130,3 @@ def test_declarations_are_read_without_the_credentials_of_the_deployment(
     before = dict(os.environ)
     assert list(survey().problems()) == []
     assert dict(os.environ) == before
-
-
-def test_a_folder_that_is_not_ours_is_neither_believed_nor_needed(source: Path, check: Check) -> None:
-    check()
-    (source / FOLDER / "declarations.json").write_text('{"good": 1}')
-    assert check() == []
-    shutil.rmtree(source / FOLDER)
-    (source / FOLDER).write_text("a file where the folder would be")
-    assert check() == []

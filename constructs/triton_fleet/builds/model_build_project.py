@@ -212,7 +212,6 @@ class ModelBuildProject(Construct):
         self._survey = Survey(
             self.models or self.declared,
             source=folder,
-            files=files,
             release=triton,
             gpu=self.gpu is not None,
             given=self.weights,

@@ -4,6 +4,6 @@
 problems. `target` is the release, GPU and endpoint to check for. The other modules hold rules, each of one
 topic, such as `ensemble`: `check_artifact` looks at all models together, `check_model` at one.
 
-`survey` reads thousands of declarations during a synthesis, caches those without problems, and finds those
+`survey` reads thousands of declarations during a synthesis, and finds those
 that no endpoint of a release could serve.
 """

@@ -1,4 +1,4 @@
-"""Checks of thousands of declarations in one synthesis, which reads only those that changed.
+"""Checks of thousands of declarations in one synthesis.
 
 They find what an endpoint of a release could not serve, without building anything, and so reject a pull
 request early. Each model is first checked alone, with the first checks of a build. Then all are checked
@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
-import json
 import math
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from triton_models.artifact.environments.declared import environment_problems
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError, Problem
-from triton_models.base.files import contents, write_whole
-from triton_models.base.json_text import parsed
 from triton_models.declare.backends import TensorRt
 from triton_models.declare.declaration import ModelDefinition
 from triton_models.declare.environments import Wheels
@@ -47,72 +41,27 @@ from triton_models.facts.limits import PAYLOAD_LIMIT
 from triton_models.facts.releases import Release
 from triton_models.facts.tensorrt import Precision, plan_problems
 
-FOLDER = ".fleet_cache"
-"""The folder of the cache in the source folder, which is not a source itself."""
-
-_FILE = "declarations.json"
-_PACKAGE = Path(__file__).resolve().parents[1]
-
 PAYLOAD = Check(id="payload", source="InvokeEndpoint of the API model of sagemaker-runtime")
 NAME_TAKEN = Check(id="composing-name-taken", source=FROM_ARGUMENTS)
 
 
-# The cache
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
-    """A checked declaration, with everything that its result depends on.
-
-    Attributes:
-        forms: The names of the forms in its folder; no folder may have the same name.
-        variables: The environment variables that its folder reads, each with a digest of its value.
-    """
-
-    checked: CheckedDeclaration
-    digest: str
-    forms: tuple[str, ...] = ()
-    variables: Mapping[str, str]
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> _Entry:
-        """Return the entry from its JSON-ready data, which has lists for tuples."""
-        checked: Any = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in document["checked"].items()
-        }
-        return cls(
-            **{**document, "checked": CheckedDeclaration(**checked), "forms": tuple(document["forms"])}
-        )
-
-
 class Survey:
-    """The checks of declared models. Those that passed before and have not changed are not read again.
+    """The checks of declared models, each of which is read once.
 
     Args:
         names: The models: folders, or `folder:form`; duplicates are dropped.
         source: The folder that holds models/.
-        files: The digest of each file in it: see `triton_models.base.files.contents`.
         release: The Triton release that serves them.
         gpu: True if GPUs serve them, with plans for models declared for TensorRT.
         given: The environment variables that a build sets, such as the addresses of weights.
     """
 
     def __init__(
-        self,
-        names: Sequence[str],
-        *,
-        source: Path,
-        files: Mapping[str, str],
-        release: Release,
-        gpu: bool,
-        given: Mapping[str, str],
+        self, names: Sequence[str], *, source: Path, release: Release, gpu: bool, given: Mapping[str, str]
     ) -> None:
         self.names = tuple(dict.fromkeys(names))
         self._source, self._release, self._gpu, self._given = source, release, gpu, given
-        self._digests = _folder_digests(files)
-        self._circumstances = _circumstances(files, release=release.name, gpu=gpu)
-        self._values = {**os.environ, **given}
+        self._shell = dict(os.environ)
         self._results: list[CheckedDeclaration] | None = None
 
     def problems(self) -> Iterator[Problem]:
@@ -122,78 +71,31 @@ class Survey:
     def results(self) -> Sequence[CheckedDeclaration]:
         """Return the result of each declaration, in the order of names."""
         if self._results is None:
-            cached = self._read_cache()
-            known = {name: cached[name] for name in self.names if self._is_valid(name, cached.get(name))}
             reader = folder_reader(self._source / "models")
             with environment_of_a_build(self._given), _no_garbage_collection():
-                entries = {name: known.get(name) or self._read(name, reader) for name in self.names}
-            good = {name: entry for name, entry in entries.items() if not entry.checked.problems}
-            if good.keys() - known:
-                self._write_cache(good)
-            self._results = [entries[name].checked for name in self.names]
+                self._results = [self._check(name, reader) for name in self.names]
         return self._results
 
-    def _read(self, name: str, read: Callable[[str], DeclaredFolder]) -> _Entry:
-        folder = _folder(name)
+    def _check(self, name: str, read: Callable[[str], DeclaredFolder]) -> CheckedDeclaration:
+        folder = name.partition(FORM_MARK)[0]
         source = (self._source / "models" / folder).absolute()
-        digest = self._digests.get(folder, "")
         try:
             declared = read(folder)
             build = declared.asked(name)
         except FleetError as error:
-            problems = CheckedDeclaration(problems=error.problems)
-            return _Entry(checked=problems, digest=digest, variables={})
+            return CheckedDeclaration(problems=error.problems)
         checked = check_declaration(build, source=source, release=self._release, gpu=self._gpu)
         if declared.family is not None:
             checked = replace(checked, family=True, objects=(*checked.objects, *declared.family.objects))
-        variables = variables_read(source)
-        # Of this shell, which no build job has.
-        ours = {self._values.get(each) for each in variables if each not in self._given}
-        return _Entry(
-            checked=replace(
-                checked,
-                elsewhere=tuple(each for each in checked.elsewhere if each not in ours),
-                objects=tuple(each for each in checked.objects if each not in ours),
-            ),
-            digest=digest,
-            forms=tuple(form.name for form in declared.forms.values()),
-            variables=self._values_of(variables),
+        if not (checked.elsewhere or checked.objects):
+            return checked
+        # Values from this shell, which no build job has.
+        ours = {self._shell.get(variable) for variable in variables_read(source) - self._given.keys()}
+        return replace(
+            checked,
+            elsewhere=tuple(path for path in checked.elsewhere if path not in ours),
+            objects=tuple(url for url in checked.objects if url not in ours),
         )
-
-    def _is_valid(self, name: str, entry: _Entry | None) -> bool:
-        return (
-            entry is not None
-            and entry.digest == self._digests.get(_folder(name))
-            and not self._digests.keys() & entry.forms
-            and entry.variables == self._values_of(entry.variables)
-        )
-
-    def _values_of(self, variables: Iterable[str]) -> dict[str, str]:
-        """Return a digest of the value of each environment variable that is set, here or by a build."""
-        return {name: _digest([self._values[name]]) if name in self._values else "" for name in variables}
-
-    def _read_cache(self) -> dict[str, _Entry]:
-        """Return the entries with the same circumstances, by requested name."""
-        try:
-            document = parsed((self._source / FOLDER / _FILE).read_bytes())
-            if document["circumstances"] != self._circumstances:
-                return {}
-            return {asked: _Entry.of(row) for asked, row in document["checked"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}  # missing, or in another format
-
-    def _write_cache(self, entries: Mapping[str, _Entry]) -> None:
-        """Write the entries, if the source folder is writable."""
-        rows = {
-            asked: {**_fields_of(entry), "checked": _fields_of(entry.checked)}
-            for asked, entry in entries.items()
-        }
-        folder = self._source / FOLDER
-        with contextlib.suppress(OSError):
-            folder.mkdir(exist_ok=True)
-            (folder / ".gitignore").write_text("*\n")
-            document = {"circumstances": self._circumstances, "checked": rows}
-            write_whole(folder / _FILE, json.dumps(document).encode())
 
 
 @contextlib.contextmanager
@@ -206,38 +108,6 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
-
-
-def _fields_of(value: _Entry | CheckedDeclaration) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in fields(value)}
-
-
-def _circumstances(files: Mapping[str, str], *, release: str, gpu: bool) -> str:
-    """Return a digest of everything outside their folders that the checks of declarations depend on."""
-    tools = [f"{digest} {path}" for path, digest in contents(_PACKAGE).items() if path.endswith(".py")]
-    shared = [f"{digest} {path}" for path, digest in files.items() if "/" not in path]
-    return _digest([*tools, *shared, release, str(gpu), f"{sys.version_info[:2]}"])
-
-
-def _folder_digests(files: Mapping[str, str]) -> dict[str, str]:
-    by_folder: dict[str, list[str]] = {}
-    for path, digest in files.items():
-        top, _, rest = path.partition("/")
-        folder, inside, name = rest.partition("/")
-        if top == "models" and inside:
-            by_folder.setdefault(folder, []).append(f"{digest} {name}")
-    return {folder: _digest(lines) for folder, lines in by_folder.items()}
-
-
-def _folder(name: str) -> str:
-    return name.partition(FORM_MARK)[0]
-
-
-def _digest(lines: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-# The checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
