@@ -165,9 +165,9 @@ def run(arguments: argparse.Namespace) -> Costs:
         with opened(arguments.repository) as store:
             counts, measure = in_gpu_seconds(signals.counts, read_manifest(store.repository, s3=store.s3))
     tenants = {} if arguments.tenants is None else _tenants(arguments.tenants)
-    named = added({(tenants.get(model, model), ""): each} for (model, _), each in counts.items())
+    by_tenant = added({tenants.get(model, model): each} for (model, _), each in counts.items())
     capacity_s = (instances.gpus or sum(each.count for each in instances.variants)) * signals.seconds
-    rows, idle = divided({name: each for (name, _), each in named.items()}, bill=bill, capacity_s=capacity_s)
+    rows, idle = divided(by_tenant, bill=bill, capacity_s=capacity_s)
     return Costs(
         endpoint=endpoint, signals=signals, bill=bill, source=source, measure=measure, rows=rows, idle=idle
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 BUCKETS_PER_OCTAVE = 16
 """The buckets of times between a time and its double: a percentile is right within 3.2 %."""
@@ -79,6 +79,14 @@ class Counts:
         for key, number in other.times.items():
             self.times[key] = self.times.get(key, 0) + number
 
+    @classmethod
+    def sum(cls, parts: Iterable[Counts]) -> Counts:
+        """Return the sum of counts."""
+        total = cls()
+        for part in parts:
+            total.add(part)
+        return total
+
     @property
     def failed(self) -> int:
         """The calls that failed."""
@@ -145,11 +153,13 @@ def _seconds(value: Any) -> float:
 Artifact = tuple[str, str]
 """A model and its artifact."""
 
+Key = TypeVar("Key")
 
-def added(all_of_them: Iterable[Mapping[Artifact, Counts]]) -> dict[Artifact, Counts]:
-    """Return the sum of counts by artifact."""
-    found: dict[Artifact, Counts] = {}
-    for each in all_of_them:
-        for artifact, counts in each.items():
-            found.setdefault(artifact, Counts()).add(counts)
-    return found
+
+def added(all_of_them: Iterable[Mapping[Key, Counts]]) -> dict[Key, Counts]:
+    """Return the sum of counts by key, such as an artifact."""
+    sums: dict[Key, Counts] = {}
+    for part in all_of_them:
+        for key, counts in part.items():
+            sums.setdefault(key, Counts()).add(counts)
+    return sums

@@ -20,7 +20,7 @@ from triton_models.repository.rollback import CHANGED_MEANWHILE
 from triton_models.repository.s3 import publisher
 from triton_models.repository.stored_manifest import StoredManifest, read, update
 from triton_models.signals.compare import Answers, Verdict, compare
-from triton_models.signals.counts import Counts, added
+from triton_models.signals.counts import Counts
 from triton_models.signals.stored import read as read_signals
 from triton_models.signals.top import CELLS, Row
 
@@ -112,8 +112,7 @@ def compared(store: Store, signals: Store, *, model: str, step: Rollout, endpoin
     of_model = {artifact: counts for (name, artifact), counts in found.counts.items() if name == model}
     candidate = of_model.pop(step.artifact, Counts())
     current = set(read(store).manifest.model(model).current.values())
-    of_current = added([{("", ""): each} for name, each in of_model.items() if name in current])
-    before = of_current.get(("", ""), Counts())
+    before = Counts.sum(counts for artifact, counts in of_model.items() if artifact in current)
     rows = (
         Row(name=f"{' '.join(sorted(current))} (current)", counts=before),
         Row(name=step.artifact, counts=candidate),

@@ -106,8 +106,7 @@ class Top:
 
     def lines(self) -> Iterator[str]:
         """Yield a table with the first models, and what the figures may lack."""
-        total, seconds = added([{("", ""): each.counts} for each in self.rows]), self.signals.seconds
-        everything = total.get(("", ""), Counts())
+        everything, seconds = Counts.sum(row.counts for row in self.rows), self.signals.seconds
         yield (
             f"{self.endpoint}, {seconds / 60:,.0f} min: {everything.requests:,} requests to "
             f"{counted(len(self.rows))}, of {self.signals.processes:,} processes."
@@ -162,10 +161,8 @@ def top(
     with opened(url) as store:
         signals = read(store, endpoint, since=now - seconds)
     by_name = added(
-        {(artifact if artifacts else model, ""): counts}
-        for (model, artifact), counts in signals.counts.items()
+        {artifact if artifacts else model: counts} for (model, artifact), counts in signals.counts.items()
     )
-    counted_by_name = {name: counts for (name, _), counts in by_name.items()}
     logged: Counter[str] = Counter()
     if log:  # without the minute that is not over, which clients have not written
         asked = requests(endpoint, since=signals.since, until=now // MINUTE_S * MINUTE_S)
@@ -178,8 +175,8 @@ def top(
             fix="create them with Client(..., signals=URL), or look further back with --for",
         )
     rows = [
-        Row(name=name, counts=counted_by_name.get(name, Counts()), logged=logged[name] if log else None)
-        for name in {**counted_by_name, **logged}
+        Row(name=name, counts=by_name.get(name, Counts()), logged=logged[name] if log else None)
+        for name in {**by_name, **logged}
     ]
     rows.sort(key=lambda each: (-_last_if_unknown(SORTS[sort](each)), each.name))
     return Top(endpoint=endpoint, signals=signals, rows=tuple(rows), shown=shown)

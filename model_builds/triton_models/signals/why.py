@@ -26,7 +26,7 @@ from triton_models.repository.manifest import PARTS, ArtifactRecord, in_json, so
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.s3 import absent_is_none, error_code, error_message
 from triton_models.repository.stored_manifest import read as read_manifest
-from triton_models.signals.counts import Counts, added
+from triton_models.signals.counts import Counts
 from triton_models.signals.endpoint_log import Event, events
 from triton_models.signals.stored import read as read_signals
 from triton_models.signals.top import CELLS, Row
@@ -403,8 +403,7 @@ def _is_about(alarm: Mapping[str, Any], endpoint: str) -> bool:
 def _signals(asked: _Asked, url: str) -> Findings[None]:
     with opened(url) as store:
         signals = read_signals(store, asked.place.endpoint, since=asked.since)
-    of_it = added({("", ""): each} for (name, _), each in signals.counts.items() if name == asked.model)
-    counts = of_it.get(("", ""), Counts())
+    counts = Counts.sum(part for (name, _), part in signals.counts.items() if name == asked.model)
     row, answered = Row(name=asked.model, counts=counts), counts.requests - counts.failed
     yield Fact("signals", "requests", ", ".join(f"{title} {cell(row)}" for title, cell in CELLS.items()))
     if counts.failed > counts.requests * _FAILED:
