@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import signal
 import threading
@@ -136,9 +137,12 @@ class ModuleRun:
                     args, kwargs = tree_map(move, (args, kwargs))
                 return func(*args, **(kwargs or {}))
 
+        network = self.network if draw else copy.deepcopy(self.network).double()
+
         def answer(*tensors: torch.Tensor) -> Any:
+            wide = [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors]
             with Rounded():  # type: ignore[no-untyped-call]
-                return self.network(*tensors)
+                return network(*(tensors if draw else wide))
 
         return run_torch(answer, self.names, self.outputs)(inputs)
 

@@ -9,8 +9,9 @@ may differ by the tolerance, and in rows in which the source's own move.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -254,11 +255,14 @@ class Comparison:
         Small whole numbers are exact. But scores that are all zero tie, so for whole numbers zeros move, too.
         """
         others = [self.source(_moved(request, to))[output] for to in (np.inf, -np.inf, 0)]
-        with contextlib.suppress(Exception):  # of a network that fixes types, or has no FP64
-            if value.dtype.kind != "f":
-                others.append(self.source(_without_zeros(request))[output])
-            if isinstance(self.source, ModuleRun):
-                others += [self.source.rounded(request, draw=draw)[output] for draw in range(1 + _DRAWS)]
+        runs: list[Callable[[], Answers]] = []
+        if value.dtype.kind != "f":
+            runs.append(functools.partial(self.source, _without_zeros(request)))
+        if isinstance(self.source, ModuleRun):
+            runs += [functools.partial(self.source.rounded, request, draw=draw) for draw in range(1 + _DRAWS)]
+        for run in runs:
+            with contextlib.suppress(Exception):  # of a network that fixes types, or has no FP64, as biases
+                others.append(run()[output])
         moved: Any = 0.0
         for other in others:
             errors, _ = _errors(value, other, rows)

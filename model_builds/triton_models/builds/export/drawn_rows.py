@@ -1,6 +1,7 @@
 """The values of drawn rows, which no one picked to be easy.
 
-They are zeros, negative and large values, whole numbers, and missing values where the graph knows them.
+They are zeros, negative, large and small values, rows that are nearly constant, whole numbers, and missing
+values where the graph knows them.
 """
 
 from __future__ import annotations
@@ -16,10 +17,17 @@ from triton_models.builds.export.accepted import Accepted
 from triton_models.builds.export.probed import Bounds
 from triton_models.declare.tensors import Between
 
-ROW_KINDS = ("usual", "wide", "zeros", "negative", "whole", "usual", "ones", "millions", "billions", "mixed")
+ROW_KINDS = (
+    *("usual", "wide", "zeros", "negative", "whole", "usual", "ones", "millions", "billions", "mixed"),
+    *("small", "even", "tiny"),
+)
+_KINDS_WITHIN = ("", "low", "small", "high", "even", "zero", "whole", "", "tiny", "")
+"""Of a declared range; neither number of kinds is a multiple of 3, the cycle of small batches."""
 
 _LARGE = {"thousands": 1e3, "millions": 1e6, "billions": 1e9}
 _AMOUNTS = (10, *_LARGE.values(), -1e4)  # the largest, or the smallest of negative ones
+_SMALL = {"small": (1e-4, 1e-2), "tiny": (1e-6, 1e-3)}  # in turn
+_NOISE = 1e-3  # of a row that is nearly constant, as a part of its values
 _HALF = 0.5
 _EVERY_THIRD, _MISSING = 3, 0.3
 _FEATURE_RANK, _IMAGE_RANK = 2, 4
@@ -58,7 +66,10 @@ class Row:
         if self.span is not None:
             return self._beside_places(self._within(self.span, place), place)
         round_, kind = divmod(place, len(ROW_KINDS))
-        values = self._of_kind(ROW_KINDS[kind], both_signs=round_ % 2 == 1)
+        if (name := ROW_KINDS[kind]) in _SMALL:
+            values = _SMALL[name][round_ % 2] * self.random.standard_normal(self.shape)
+        else:
+            values = self._of_kind(name, both_signs=round_ % 2 == 1)
         if self.accepted.missing and place % _EVERY_THIRD == 1:
             values = np.where(self.random.random(self.shape) < _MISSING, np.nan, values)
         return self._beside_places(values, place)
@@ -103,8 +114,13 @@ class Row:
             small = random.random(shape) < _HALF
             return np.asarray(np.where(small, usual, random.choice([*_LARGE.values()], shape)))
         zeros, ones = np.zeros(shape), np.ones(shape)
-        others = {"zeros": zeros, "ones": ones, "negative": -np.abs(usual), "wide": wide}
+        even = self._even(usual)
+        others = {"zeros": zeros, "ones": ones, "negative": -np.abs(usual), "wide": wide, "even": even}
         return np.asarray(others.get(kind, usual))
+
+    def _even(self, values: Any) -> Any:
+        """Return a row that is nearly constant, with noise about as large as the last digits of FP16."""
+        return np.resize(values, 1)[0] * (1 + _NOISE * self.random.standard_normal(self.shape))
 
     def integers(self, place: int) -> np.ndarray:
         """Return a row of whole numbers."""
@@ -148,11 +164,17 @@ class Row:
 
     def _within(self, span: Between, place: int) -> np.ndarray:
         values = self.random.uniform(span.low, span.high, self.shape)
-        ends = {1: span.low, 3: span.high, 5: min(max(0.0, span.low), span.high)}
-        if place % 7 in ends:
-            return np.full(self.shape, ends[place % 7])
-        whole = place % 7 == 6  # noqa: PLR2004
-        return np.asarray(np.clip(np.round(values), span.low, span.high) if whole else values)
+        kind = _KINDS_WITHIN[place % len(_KINDS_WITHIN)]
+        ends = {"low": span.low, "high": span.high, "zero": min(max(0.0, span.low), span.high)}
+        if kind in ends:
+            return np.full(self.shape, ends[kind])
+        if kind == "whole":
+            values = np.round(values)
+        elif kind in _SMALL and span.low <= 0 <= span.high:
+            values *= _SMALL[kind][place // len(_KINDS_WITHIN) % 2]
+        elif kind == "even":
+            values = self._even(values)
+        return np.clip(values, span.low, span.high)
 
 
 def _fitted(values: np.ndarray | None, shape: Sequence[int], otherwise: float) -> Any:

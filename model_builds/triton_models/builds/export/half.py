@@ -34,7 +34,7 @@ from triton_models.builds.export.accepted import (
 )
 from triton_models.builds.export.answers import first_line, largest, run, run_file, session
 from triton_models.builds.export.compared import Comparison
-from triton_models.builds.export.norms import spelled_out_norms
+from triton_models.builds.export.norms import guarded, spelled_out_norms
 from triton_models.builds.export.onnx import check_onnx, serialise
 from triton_models.facts.releases import Release
 
@@ -42,6 +42,7 @@ _HALF, _SINGLE = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
 _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _MASKED = 1e30  # attention adds such values to those that it ignores
 _TO_FP32, _TO_FP16 = "_cast_to_fp32", "_cast_to_fp16"  # ends of the names that the conversion gives casts
+_INPUT, _OUTPUT = "graph_input_cast", "graph_output_cast"  # and their beginnings
 _LARGEST = 65504.0
 
 _CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "FusedConv", "NhwcConv"})
@@ -49,7 +50,7 @@ _PRODUCTS = _CONVOLUTIONS | {
     *("Attention", "Einsum", "FusedGemm", "FusedMatMul", "GRU", "Gemm", "GroupQueryAttention", "LSTM"),
     *("MatMul", "MultiHeadAttention", "PackedAttention", "RNN"),
 }
-_WITHOUT_ARITHMETIC = frozenset({"Cast", "Constant", "Identity"})
+_WITHOUT_ARITHMETIC = frozenset({"Cast", "Constant", "Identity", "Shape", "Size"})
 
 # The CUDA provider has these for float and not for float16: OperatorKernels.md of ONNX Runtime 1.21.0 and of
 # its main branch, read 2026-11-28. In FP16 they would run on the CPU, with copies both ways.
@@ -77,7 +78,7 @@ def halve(path: Path, comparison: Comparison, *, allowed: float, release: Releas
         comparison: The answers of the source.
         allowed: The tolerance.
         release: The release that serves the file.
-        write: False leaves the file as it is, for a plan.
+        write: False leaves the file as it is, for a plan. TensorRT may compute any operator of it in FP16.
 
     Returns:
         What keeps the network in FP32, with the layer that is responsible; empty if it is now in FP16.
@@ -91,11 +92,13 @@ def halve(path: Path, comparison: Comparison, *, allowed: float, release: Releas
         return refusal
     staged = path.with_name("model.fp16.onnx")
     try:
-        half = to_fp16(network, exact_norms=norm_modes(network, release)[1])
+        half = to_fp16(network, exact_norms=norm_modes(network, release)[1], exact_guards=write)
         rounding = _rounding(half)
         if difference := comparison.differs(run_file(rounding), allowed):
             layer = _layer(network, rounding, difference.request)
             return f"{difference}" + (f"; the most is lost in {layer}" if layer else "")
+        if not is_half(half):
+            return "FP16 cannot hold the small values with which all of it computes"
         staged.write_bytes(serialise(half))
         check_onnx(staged)
         if (structure := _structure(half)) not in _LOADED:
@@ -256,7 +259,7 @@ def _sizes(value: Any) -> list[int | str | None]:
     return [size.dim_param or (size.dim_value if size.HasField("dim_value") else None) for size in dims]
 
 
-def to_fp16(network: Any, *, exact_norms: bool = False) -> Any:
+def to_fp16(network: Any, *, exact_norms: bool = False, exact_guards: bool = True) -> Any:
     """Return a network with FP16 weights and arithmetic, except for operators that have none."""
     from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16  # type: ignore[import-untyped]
 
@@ -265,7 +268,8 @@ def to_fp16(network: Any, *, exact_norms: bool = False) -> Any:
         copied.graph.ClearField(field)
         getattr(copied.graph, field).extend(getattr(inferred, field))
     blocked = [*DEFAULT_OP_BLOCK_LIST, *_FLOAT_ONLY, *(_NORMS if exact_norms else ())]
-    nodes = _named_norms(copied) if exact_norms else []
+    exact = [*(guarded(copied) if exact_guards else ()), *(_norms_of_sums(copied) if exact_norms else ())]
+    nodes = _named(copied, exact)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are rounded to the largest and the least of FP16
         half = convert_float_to_float16(
@@ -276,33 +280,45 @@ def to_fp16(network: Any, *, exact_norms: bool = False) -> Any:
     return onnx_ir.to_proto(TopologicalSortPass()(onnx_ir.from_proto(half)).model)
 
 
-def _named_norms(network: Any) -> list[str]:
-    """Give the operators of normalizations of sums names, and return them; their constants become weights.
+def _norms_of_sums(network: Any) -> Iterator[Any]:
+    """Yield the operators of normalizations of sums.
 
     The sum is among them: where a cast is between, ONNX Runtime fuses what follows to an operator of two
-    types, and cannot load it. The conversion rounds what Constant operators hold, such as 1e-12.
+    types, and cannot load it.
     """
-    graph = network.graph
-    sums = {node.output[0]: node for node in graph.node if node.op_type == "Add"}
-    norms = [
-        node
-        for norm in spelled_out_norms(network)
-        if norm.value in sums
-        for node in (sums[norm.value], *norm.nodes)
-    ]
-    for number, node in enumerate(norms):
-        node.name = f"norm:{number}"
-    read = {name for node in norms for name in node.input}
-    for node in [node for node in graph.node if node.op_type == "Constant" and node.output[0] in read]:
-        if node.attribute[0].name == "value":
-            graph.initializer.add().CopyFrom(node.attribute[0].t)
-            graph.initializer[-1].name = node.output[0]
-            graph.node.remove(node)
-    return [node.name for node in norms]
+    sums = {node.output[0]: node for node in network.graph.node if node.op_type == "Add"}
+    for norm in spelled_out_norms(network):
+        if norm.value in sums:
+            yield from (sums[norm.value], *norm.nodes)
+
+
+def _named(network: Any, exact: Iterable[Any]) -> list[str]:
+    """Give operators that stay in FP32 names, and constants of their own; return the names.
+
+    The conversion rounds what Constant operators hold, such as 1e-12, and what operators in FP16 read, too.
+    """
+    graph, nodes = network.graph, {id(node): node for node in exact}
+    for number, node in enumerate(nodes.values()):
+        node.name = f"exact:{number}"
+    names = {node.name for node in nodes.values()}
+    rounded = {name for node in nodes_of(network) if node.name not in names for name in node.input}
+    made = {node.output[0]: node.attribute[0].t for node in graph.node if node.op_type == "Constant"}
+    constants = made | {weight.name: weight for weight in graph.initializer if weight.name in rounded}
+    constants = {name: tensor for name, tensor in constants.items() if tensor.data_type == _SINGLE}
+    own: dict[str, Any] = {}
+    for node in nodes.values():
+        for place, name in enumerate(node.input):
+            if name in constants:
+                node.input[place] = f"{name}:exact"
+                own[node.input[place]] = constants[name]
+    for name, tensor in own.items():
+        graph.initializer.add().CopyFrom(tensor)
+        graph.initializer[-1].name = name
+    return [*names]
 
 
 def _join_casts(half: Any) -> None:
-    """Make one cast of those of a value, and none between two operators in FP32.
+    """Make one cast of those of a value, and none between operators, inputs and outputs in FP32.
 
     The conversion adds a cast for each operator in FP32 that reads a value, with the same name.
     """
@@ -311,19 +327,19 @@ def _join_casts(half: Any) -> None:
     weights = {weight.name for weight in graph.initializer if weight.data_type == _SINGLE}
     for node in graph.node:
         for place, name in enumerate(node.input):
-            rounded = casts.get(name, "")
-            if name != f"{rounded}{_TO_FP32}":
+            rounded = name if node.name.startswith(_OUTPUT) else casts.get(name, "")
+            if name not in {rounded, f"{rounded}{_TO_FP32}"}:
                 continue
             if rounded in weights:
                 node.input[place] = rounded
-            elif casts.get(rounded) == f"{rounded}{_TO_FP16}":
+            elif casts.get(rounded) == f"{rounded}{_TO_FP16}" or rounded.startswith(_INPUT):
                 node.input[place] = casts[rounded]
     outputs = {value.name for value in graph.output}
     for end in (_TO_FP32, _TO_FP16):
         used = {name for node in nodes_of(half) for name in node.input} | outputs
         kept: dict[Any, Any] = {}
         for place, node in enumerate(graph.node):
-            is_cast = node.name.endswith(f"{end}_node")
+            is_cast = node.name.endswith(f"{end}_node") or node.name.startswith(_INPUT)
             if not is_cast or node.output[0] in used:
                 kept[node.output[0] if is_cast else place] = node
         _replace(graph.node, kept.values())
