@@ -24,7 +24,7 @@ from triton_models.builds.export import onnx as export
 from triton_models.builds.export.accepted import Accepted, accepted_by
 from triton_models.builds.export.drawn import Drawn
 from triton_models.declare.models import OnnxFile, PyTorchNetwork
-from triton_models.declare.tensors import DynamicDim, Tensor
+from triton_models.declare.tensors import Between, DynamicDim, Tensor
 
 OPSETS = '"": 18, "ai.onnx.ml": 3, "my.own": 1'
 EXAMPLE = 'lambda: [Example(name="one", inputs={"X": np.array([[0.5, 1, -2, 3]], np.float32)})]'
@@ -264,6 +264,31 @@ def test_rows_reach_from_zero_to_billions_and_to_what_scalers_expect(tmp_path):
     assert np.abs(rows).max() > 1e8
     usual = np.abs(rows[:, 0] - 45000) < 45000
     assert usual.sum() > 100
+
+
+@pytest.mark.parametrize("span", [None, Between(-3, 3, why="scaled"), Between(0, 1, why="shares")])
+def test_rows_are_small_and_nearly_constant_in_every_range(span, tmp_path):
+    onnx.save(network := network_of(TANH, opsets=OPSETS), tmp_path / "net.onnx")
+    ranges = {"X": span} if span else {}
+    drawing = Drawn(
+        model=OnnxFile(name="net", max_batch_size=8, inputs_between=ranges),
+        inputs=onnx_signature(tmp_path / "net.onnx").inputs,
+        accepted=accepted_by(network),
+    )
+    rows = np.concatenate([request["X"] for request in drawing.requests()])
+    largest = np.abs(rows).max(axis=1)
+    for least, most in ((1e-7, 1e-5), (1e-5, 1e-3), (1e-3, 1e-1)):
+        assert ((least < largest) & (largest < most)).sum() > 4
+    noise = rows.std(axis=1) / np.maximum(np.abs(rows.mean(axis=1)), 1e-9)
+    assert ((noise > 1e-4) & (noise < 3e-3)).sum() > 20
+    assert span is None or (span.low <= rows.min() and rows.max() <= span.high)
+
+
+def test_rows_of_a_range_without_zero_are_not_small(tmp_path):
+    onnx.save(network_of(TANH, opsets=OPSETS), tmp_path / "net.onnx")
+    model = OnnxFile(name="net", max_batch_size=8, inputs_between={"X": Between(5, 9, why="ids")})
+    requests = Drawn(model=model, inputs=onnx_signature(tmp_path / "net.onnx").inputs).requests()
+    assert min(request["X"].min() for request in requests) == 5
 
 
 def test_missing_values_come_only_where_an_operator_knows_them(tmp_path):
@@ -590,6 +615,29 @@ def test_a_file_that_takes_too_long_is_said_to(monkeypatch):
     run = answers.run_file(network_of(f"{values} {{ Y = Loop (n, go, X) <body = {body}> }}"))
     with pytest.raises(TimeoutError, match=r"after 0\.5 s"):
         run({"X": np.ones(1, np.float32)})
+
+
+def test_a_source_moves_in_fp64_and_by_each_rounding_although_one_of_them_fails():
+    import torch
+
+    class Nearly(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.one, self.two = torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.Conv2d(4, 4, 3, padding=1)
+
+        def forward(self, x: Any) -> Any:
+            for convolution in (self.one, self.two):
+                x = torch.nn.functional.instance_norm(convolution(x))
+            return x
+
+    source = answers.ModuleRun(network=Nearly().eval(), names=["X"], outputs=["Y"])
+    blank = {"X": np.zeros((1, 1, 8, 8), np.float32)}
+    exact = source(blank)["Y"]
+    assert source.rounded(blank, draw=0)["Y"].dtype == np.float64
+    drawing = Drawn(model=OnnxFile(name="net", max_batch_size=8), inputs=[])
+    comparison = compared.Comparison(source=source, drawing=drawing)
+    assert comparison._movement(blank, "Y", exact, 1).max() > 1e-6
 
 
 def test_a_network_without_a_batch_gets_rows_of_every_kind(tmp_path):

@@ -16,6 +16,7 @@ from tests.reported import refused
 from triton_models.artifact.pbtxt import read_config
 from triton_models.builds.build import build
 from triton_models.builds.export import half
+from triton_models.builds.export.answers import run_file
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -302,6 +303,73 @@ def test_sizes_that_the_conversion_writes_are_in_the_configuration(built):
     written = onnx.load(root / "net" / "1" / "model.onnx").graph.output[0].type.tensor_type.shape.dim[1]
     (output,) = read_config(root / "net" / "config.pbtxt").output
     assert list(output.dims) == [written.dim_value or -1]
+
+
+SMALL_VALUES = {
+    "a norm": "m = ReduceMean<axes = [-1]>(X) d = Sub(X, m) q = Mul(d, d) v = ReduceMean<axes = [-1]>(q)"
+    " e = Add(v, tiny) s = Sqrt(e) h = Div(d, s)",
+    "a root mean square": "q = Mul(X, X) v = ReduceMean<axes = [-1]>(q) e = Add(tiny, v) s = Sqrt(e)"
+    " r = Reciprocal(s) h = Mul(X, r)",
+    "a share": "a = Abs(X) v = ReduceL1<axes = [-1]>(a) e = Add(v, tiny) h = Div(X, e)",
+    "a least length": "v = ReduceL2<axes = [-1]>(X) e = Clip(v, tiny) h = Div(X, e)",
+    "a logarithm": "a = Abs(X) e = Add(a, tiny) l = Log(e) h = Mul(l, tenth)",
+    "an operator": "h = LayerNormalization(X, one)",
+    "a sign": "b = Less(X, zero) f = Cast<to: int = 1>(b) h = Add(f, one)",
+}
+"""Values of rows such as 1e-6, which FP16 rounds, and which are of the usual size behind these operators."""
+
+
+def of_small_values(kind: str, shared: str = "") -> str:
+    return (
+        "g (float[rows, 4] X) => (float[rows, 4] Y) <float tiny = {1e-8}, float[4] one = {1, 1, 1, 1},"
+        f" float zero = {{0}}, float tenth = {{0.1}}, float[4, 4] w = {{MIXING}}> {{ {SMALL_VALUES[kind]} p = MatMul(h, w) {shared}"
+        f" Y = Tanh({'t' if shared else 'p'}) }}"
+    )
+
+
+def small_rows() -> np.ndarray:
+    random = np.random.default_rng(seed=3)
+    sizes = (1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
+    rows = [size * random.standard_normal((20, 4)) for size in sizes]
+    even = random.uniform(-3, 3, (20, 1)) * (1 + 1e-3 * random.standard_normal((20, 4)))
+    return np.concatenate([*rows, even, np.zeros((1, 4))]).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", SMALL_VALUES)
+def test_small_values_stay_in_fp32_until_they_are_of_the_usual_size(kind, built):
+    graph = of_small_values(kind)
+    root = built(graph, opsets='"": 17' if kind == "an operator" else '"": 13')
+    assert precisions(root) == ["fp16"]
+    file = onnx.load(root / "net" / "1" / "model.onnx")
+    source = onnx.load(root.parent.parent / "models" / "net" / "net.onnx")
+    assert {weight.name: weight.data_type for weight in file.graph.initializer}["w"] == onnx.TensorProto.FLOAT16
+    answers = [run_file(network)({"X": small_rows()})["Y"] for network in (half._rounding(file), source)]
+    np.testing.assert_allclose(*answers, rtol=0, atol=1e-2)
+    onnxruntime.InferenceSession(root / "net" / "1" / "model.onnx")  # as a server fuses it
+
+
+def test_a_small_constant_keeps_its_value_where_operators_in_fp16_read_it_too(built):
+    root = built(of_small_values("a share", shared="t = Add(p, tiny)"), opsets='"": 13')
+    file = onnx.load(root / "net" / "1" / "model.onnx")
+    numbers = [onnx.numpy_helper.to_array(weight).item() for weight in file.graph.initializer if not weight.dims]
+    assert np.float32(1e-8) in numbers
+
+
+UNGUARDED = of_small_values("a share").replace("e = Add(v, tiny)", "e = Identity(v)")
+
+
+def test_small_values_that_nothing_guards_are_drawn_and_fp16_is_refused_with_the_row(built):
+    graph = UNGUARDED.replace("a = Abs(X) v = ReduceL1<axes = [-1]>(a)", "a = Mul(X, X) v = ReduceSum(a, one)")
+    graph = graph.replace("float[4] one = {1, 1, 1, 1}", "int64[1] one = {1}")
+    problem = refused(built, graph, opsets='"": 13')
+    assert problem.rule == "fp16-tolerance"
+    assert "for the drawn X=[" in problem.what
+    assert precisions(built(graph, "OnnxRuntime()", opsets='"": 13')) == []
+
+
+def test_a_network_of_nothing_but_small_values_stays_in_fp32(built):
+    graph = of_small_values("a share").partition(" p = ")[0] + " Y = Identity(h) }"
+    assert "FP16 cannot hold the small values" in refused(built, graph, opsets='"": 13').what
 
 
 @pytest.mark.parametrize("graph", [MASKED, INTEGERS_TOO], ids=["a mask", "an output of integers"])
