@@ -16,10 +16,10 @@ from embedded_aws import EmbeddedAws
 from embedded_aws.moto_gaps.capacity import ARRIVALS
 from tests.rehearsal.deployed_endpoints import instances as instances_of
 from triton_models.cli import main as cli
-from triton_models.plan.compiled import WAITED
+from triton_models.plan.compiled import Models
 from triton_models.plan.offer import STARTS_S
 from triton_models.plan.policy import MANY
-from triton_models.plan.simulation import Endpoint, Models, Simulation, Tracking
+from triton_models.plan.simulation import Endpoint, Simulation, Tracking
 from triton_rehearsal.hosting.metrics import Invocation, MetricsPublisher, Source
 
 MINUTES = 70
@@ -94,7 +94,7 @@ def test_callers_of_a_pinned_model_wait_on_an_added_instance_only_if_they_are_ma
     at = np.repeat(np.arange(9.0, 20.0, 0.5), callers)
     simulation.send(at, np.zeros(len(at), np.int32))
 
-    assert bool(simulation.arrays.found[WAITED].sum()) is wait
+    assert bool(simulation.arrays.found["waited"].sum()) is wait
 
 
 # The instances of a public endpoint with an image of 2022, minute by minute after its count was set to four.

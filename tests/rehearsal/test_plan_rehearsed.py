@@ -24,7 +24,8 @@ from tests.rehearsal.aws_for_hosting import ENVIRONMENT, MotoAws, moto_aws
 from tests.rehearsal.served_models import FLOATS, python_model
 from tests.rehearsal.test_instance_groups import LONG, Fleet
 from triton_models.facts.containers import REQUEST_THREADS
-from triton_models.plan.simulation import Endpoint, Models, Simulation
+from triton_models.plan.compiled import Models
+from triton_models.plan.simulation import Endpoint, Simulation
 from triton_rehearsal.hosting.metrics import Load, Unload
 from triton_rehearsal.hosting.service import Hosting
 
@@ -262,8 +263,8 @@ def simulated(
         simulation.add(scenario.added, 1)
     simulation.send(at, asked.astype(np.int32))
     simulation.finish(at[-1] + 300)
-    log = simulation.arrays.log[: simulation.arrays.number[1]]
-    asked_, waited = simulation.arrays.found.sum(axis=1).tolist()
+    log = simulation.arrays.log[: simulation.arrays.number.answered]
+    asked_, waited = simulation.counts().tolist()
     log = log[~np.isnan(log[:, 1])]
     return waited / asked_, log[:, 1] - log[:, 0] + overhead_s
 

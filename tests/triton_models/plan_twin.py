@@ -9,7 +9,8 @@ from typing import Any
 
 import simpy
 
-from triton_models.plan.simulation import MINUTE_S, Endpoint, Models
+from triton_models.plan.compiled import Models
+from triton_models.plan.simulation import MINUTE_S, Endpoint
 
 
 @dataclass(eq=False)

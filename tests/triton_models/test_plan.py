@@ -35,10 +35,10 @@ from triton_models.cli import main as cli
 from triton_models.facts.gpu_memory import BACKENDS
 from triton_models.facts.instances import GPUS, instance_type
 from triton_models.load.schedule import Schedule
-from triton_models.plan.compiled import BUCKETS
+from triton_models.plan.compiled import BUCKETS, Models
 from triton_models.plan.offer import Offer, offers
 from triton_models.plan.planning import Assumed, Fleet, Limits, Planner, percentiles
-from triton_models.plan.simulation import Endpoint, Models, Simulation
+from triton_models.plan.simulation import Endpoint, Simulation
 from triton_models.plan.traffic import Recorded, Steady, read_counts, waiting_by_mean_rates
 
 

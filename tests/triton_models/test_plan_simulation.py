@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from plan_twin import Twin
 
-from triton_models.plan.simulation import Endpoint, Models, Simulation, Tracking
+from triton_models.plan.compiled import Models
+from triton_models.plan.simulation import Endpoint, Simulation, Tracking
 
 
 def random_fleet(seed: int) -> tuple[Endpoint, Models, np.ndarray, np.ndarray, list[tuple[float, int]]]:
@@ -26,7 +26,7 @@ def random_fleet(seed: int) -> tuple[Endpoint, Models, np.ndarray, np.ndarray, l
         busy_s=chance.uniform(0.001, 0.4, count),
         pinned=chance.random(count) < chance.choice([0.0, 0.2]),
     )
-    models = replace(models, pinned=models.pinned & (np.cumsum(models.pinned * memory) < 3))
+    models = models._replace(pinned=models.pinned & (np.cumsum(models.pinned * memory) < 3))
     instances = int(chance.integers(1, 4))
     endpoint = Endpoint(
         instances=instances,
@@ -73,6 +73,6 @@ def test_it_has_the_events_and_answers_of_a_slow_twin(seed: int) -> None:
     for one, other in zip(in_order(simulation.events), in_order(twin.events), strict=True):
         assert one[1:] == other[1:], (one, other)
         assert math.isclose(one[0], other[0], abs_tol=1e-6)
-    log = simulation.arrays.log[: simulation.arrays.number[1]]
+    log = simulation.arrays.log[: simulation.arrays.number.answered]
     found = sorted(map(tuple, log[~np.isnan(log[:, 1])].tolist()))
     np.testing.assert_allclose(found, sorted(twin.answers), atol=1e-6)

@@ -18,46 +18,57 @@ from triton_models.plan import policy
 Array: TypeAlias = "np.ndarray[Any, Any]"
 F = TypeVar("F", bound=Callable[..., object])
 
-NEWER, OLDER, FIRST, LAST, STATUS, USERS, COPY_NEWER, COPY_OLDER = range(8)
-"""The fields of a model on an instance: its neighbors in the order of use; the first and the last request
-that wait for it; its status; its requests in progress, or -1 if it is not there, which include some that are
-answered, until `_forget`; and the neighbors of a copy on the disk that is not in use, in the order in which
-they go. Without a copy, they are negative."""
+
+def _fields(kind: type, names: str) -> list[tuple[str, type]]:
+    return [(name, kind) for name in names.split()]
+
+
+LINK = np.dtype(_fields(np.int32, "newer older"))
+"""The neighbors of a model in an order."""
+
+PAIR = np.dtype([("used", LINK), *_fields(np.int32, "first last status users"), ("kept", LINK)], align=True)
+"""A model on an instance: its neighbors in the order of use; the first and the last request that wait for it;
+its status; its requests in progress, or -1 if it is not there, which include some that are answered, until
+`_forget`; and the neighbors of a copy on the disk that is not in use, in the order in which they go. Without
+a copy, they are negative."""
 
 ABSENT, FETCHING, QUEUED, REFUSED_ONCE, LOADING, LOADED, LEAVING, LEAVING_ASKED = range(8)
 """The statuses of a model on an instance: refused for lack of memory, it waits for its turn to make room. The
 last one is asked for while it is unloaded."""
 
-MODELS, LOADS, QUEUE_FIRST, QUEUE_COUNT, LOADED_ONCE, ROOM_ASKED, AGE = range(7)
-WANTED, TURN, MAKES_ROOM, SERVES = range(7, 11)
-"""The numbers of an instance: its models; loads in progress; the ring of models to load; whether it has
-loaded one, and looks for room at a later moment; how often its slot was taken: what was planned for an
-earlier instance does not happen; the models for which requests wait; the model whose turn it is to make room,
-from 1, or 0; whether one is unloaded for it, or it is tried again; and its place among those that take
-requests, from 1, or 0."""
+SLOT = np.dtype(
+    _fields(np.int64, "models loads queue_first queue_count loaded_once room_asked age")
+    + _fields(np.int64, "wanted turn makes_room serves")
+    + _fields(np.float64, "memory disk"),
+    align=True,
+)
+"""An instance: its models; loads in progress; the ring of models to load; whether it has loaded one, and
+looks for room at a later moment; how often its slot was taken: what was planned for an earlier instance does
+not happen; the models for which requests wait; the model whose turn it is to make room, from 1, or 0; whether
+one is unloaded for it, or it is tried again; its place among those that take requests, from 1, or 0; and the
+memory and disk that are free."""
 
-MEMORY, DISK = range(2)
-"""What is free on an instance."""
+GPU = np.dtype([*_fields(np.float64, "until assigned"), *_fields(np.int64, "first count")], align=True)
+"""A GPU: the moment until which it is busy, the seconds of all requests that it got, and the first place and
+the count of its ring of requests in progress."""
 
-UNTIL, ASSIGNED = range(2)
-"""The fields of a GPU: the moment until which it is busy, and the seconds of all requests that it got."""
+REQUEST = np.dtype([*_fields(np.float64, "done since answer held"), *_fields(np.int64, "model")], align=True)
+"""A request in progress: the moment until which it keeps its GPU busy, its arrival, the moment of its answer,
+that of the first loads or unloads that hold it, or -1, and its model."""
 
-DONE, SINCE, MODEL, ANSWER, HELD = range(5)
-"""The fields of a request in progress: the moment until which it keeps its GPU busy, its arrival, its model,
-the moment of its answer, and that of the first loads or unloads that hold it, or -1."""
+WAITING = np.dtype([("since", np.float64), ("after", np.int64)], align=True)
+"""A request that waits: its arrival and its successor."""
 
-NEEDS_MEMORY, NEEDS_DISK, FETCH_S, LOAD_S, BUSY_S, PINNED = range(6)
-"""The fields of a model."""
+PLANNED = np.dtype([("at", np.float64), *_fields(np.int64, "slot age what")], align=True)
+"""A moment, with a slot, its age, and what happens: a model is loaded, or copied (with `_FETCHED`), refused
+(`_REFUSED`) or unloaded (`_UNLOADED`), or there may be room."""
 
-ASKED, WAITED = range(2)
+FOUND = np.dtype(_fields(np.int64, "asked waited"), align=True)
 """The numbers of a model's requests, and of those that waited for a load."""
 
-FREE, ANSWERED, FULL, PLANNED, NOTED, LOADED_MODELS, UNLOADED_MODELS, REFUSED = range(8)
-"""Numbers: the first free place for a request that waits; answers and events in the log; 1 without room for
-more requests; planned moments; and loads, unloads, and requests that were refused."""
-
-MANY, LOADS_AT_ONCE, FIRST_LOAD_S, UNLOAD_S, OVERHEAD_S, STALLS, REFUSED_AFTER, HOLDS = range(8)
-"""The fields of the setting, as in `simulation.Endpoint`."""
+NUMBER = np.dtype(_fields(np.int64, "free answered full planned noted loads unloads refused"), align=True)
+"""The first free place for a request that waits; answers and events in the log; 1 without room for more
+requests; planned moments; and loads, unloads, and requests that were refused."""
 
 BUCKETS_PER_OCTAVE, OCTAVES, SMALLEST_S = 64, 40, 2.0**-20
 """The buckets of times: 64 for each power of two, from a microsecond, and a time is right within 1.6 %."""
@@ -71,51 +82,74 @@ ROOM = 1 << 15
 
 _LOOK = -1
 _FETCHED, _REFUSED, _UNLOADED = 1 << 20, 1 << 21, 1 << 22
-"""What is planned for a model, besides the end of its load: see `Arrays.planned`."""
+"""What is planned for a model, besides the end of its load: see `PLANNED`."""
+
+
+class Models(NamedTuple):
+    """The models, in arrays: memory and disk in bytes, times in seconds.
+
+    Attributes:
+        fetch_s: Download and unpacking, unless a copy is on the instance's disk.
+        busy_s: The time for which a request keeps a GPU busy.
+        pinned: Whether it is loaded at the beginning, and on each later instance as soon as it serves.
+    """
+
+    memory: Array
+    disk: Array
+    fetch_s: Array
+    load_s: Array
+    busy_s: Array
+    pinned: Array
+
+
+class Setting(NamedTuple):
+    """The fields of `simulation.Endpoint` that matter here."""
+
+    many: int
+    loads_at_once: int
+    first_load_s: float
+    unload_s: float
+    overhead_s: float
+    stalls: bool
+    refused_after: float
+    holds: bool
 
 
 class Arrays(NamedTuple):
     """The arrays of a simulation.
 
     Attributes:
-        setting: See `MANY`.
-        model: By field and model.
         copies: By model, the number of instances that take requests and have it, and their slots in the order
             of their places.
         requests: By slot, -1 between choices.
-        pair: By slot of an instance, model, and field.
-        slot: By number, and slot.
-        free: By slot and field.
-        gpu: By slot, GPU and field.
-        progress: Rings of requests in progress, by slot, GPU, place and field.
-        ring: The first place of each ring, and its count.
+        pair: By slot of an instance and model, a `PAIR`.
+        slot: By slot, a `SLOT`.
+        gpu: By slot and GPU, a `GPU`.
+        progress: Rings of `REQUEST`s, by slot, GPU and place.
         queue: Rings of models to load, by slot.
-        waiting: The moment and the successor of each request that waits.
-        planned: A heap of moments, each with a slot, its age, and what happens: a model is loaded, or
-            copied (with `_FETCHED`), refused (`_REFUSED`) or unloaded (`_UNLOADED`), or there may be room.
-        found: By field and model.
+        waiting: The `WAITING` requests.
+        planned: A heap of `PLANNED` moments.
+        found: By model, a `FOUND`.
         times: The number of answers by bucket of their times, and of waits.
-        number: See `FREE`.
+        number: The `NUMBER`s.
         log: The moments of requests and their answers, as far as there is room.
         events: Moments, slots and models, as far as there is room; an unload has a negative model, from -1.
     """
 
-    setting: Array
-    model: Array
+    setting: Setting
+    model: Models
     copies: Array
     requests: Array
     pair: Array
     slot: Array
-    free: Array
     gpu: Array
     progress: Array
-    ring: Array
     queue: Array
     waiting: Array
     planned: Array
     found: Array
     times: Array
-    number: Array
+    number: Any
     log: Array
     events: Array
 
@@ -151,146 +185,127 @@ def _bucket(seconds: float) -> int:
 
 
 @_part
-def _serve(
-    slot: int,
-    model: int,
-    since: float,
-    now: float,
-    gpu: Array,
-    progress: Array,
-    ring: Array,
-    about: Array,
-    times: Array,
-    setting: Array,
-    number: Array,
-    log: Array,
-) -> None:
+def _serve(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
     """Let the GPU that is free first answer a request."""
     best = 0
-    for each in range(1, gpu.shape[1]):
-        if gpu[slot, each, UNTIL] < gpu[slot, best, UNTIL]:
+    for each in range(1, a.gpu.shape[1]):
+        if a.gpu[slot, each].until < a.gpu[slot, best].until:
             best = each
-    done = max(now, gpu[slot, best, UNTIL]) + about[BUSY_S, model]
-    gpu[slot, best, UNTIL] = done
-    gpu[slot, best, ASSIGNED] += about[BUSY_S, model]
-    if ring[slot, best, 1] == ROOM:
-        number[FULL] = 1
+    gpu = a.gpu[slot, best]
+    done = max(now, gpu.until) + a.model.busy_s[model]
+    gpu.until = done
+    gpu.assigned += a.model.busy_s[model]
+    if gpu.count == ROOM:
+        a.number.full = 1
     else:
-        place = (ring[slot, best, 0] + ring[slot, best, 1]) & (ROOM - 1)
-        progress[slot, best, place, DONE] = done
-        progress[slot, best, place, SINCE] = since
-        progress[slot, best, place, MODEL] = model
-        progress[slot, best, place, ANSWER] = done
-        progress[slot, best, place, HELD] = -1
-        ring[slot, best, 1] += 1
-    times[0, _bucket(done - since + setting[OVERHEAD_S])] += 1
-    if number[ANSWERED] < len(log):
-        log[number[ANSWERED], 0], log[number[ANSWERED], 1] = since, done
-        number[ANSWERED] += 1
+        entry = a.progress[slot, best, (gpu.first + gpu.count) & (ROOM - 1)]
+        entry.done = entry.answer = done
+        entry.since, entry.model, entry.held = since, model, -1
+        gpu.count += 1
+    a.times[0, _bucket(done - since + a.setting.overhead_s)] += 1
+    if a.number.answered < len(a.log):
+        a.log[a.number.answered, 0], a.log[a.number.answered, 1] = since, done
+        a.number.answered += 1
 
 
 @_part
-def _forget(slot: int, now: float, pair: Array, progress: Array, ring: Array) -> None:
+def _forget(a: Arrays, slot: int, now: float) -> None:
     """Forget the requests that are answered."""
-    for each in range(ring.shape[1]):
-        first = _index(ring[slot, each, 0])
-        while ring[slot, each, 1] and progress[slot, each, first, DONE] <= now:
-            pair[slot, _index(int(progress[slot, each, first, MODEL])), USERS] -= 1
+    for each in range(a.gpu.shape[1]):
+        gpu = a.gpu[slot, each]
+        first = _index(gpu.first)
+        while gpu.count and a.progress[slot, each, first].done <= now:
+            a.pair[slot, _index(a.progress[slot, each, first].model)].users -= 1
             first = (first + 1) & (ROOM - 1)
-            ring[slot, each, 0] = first
-            ring[slot, each, 1] -= 1
-        if not ring[slot, each, 1]:
-            ring[slot, each, 0] = 0  # an empty ring begins where it is in the cache
+            gpu.first = first
+            gpu.count -= 1
+        if not gpu.count:
+            gpu.first = 0  # an empty ring begins where it is in the cache
 
 
 @_part
-def _take_out(pair: Array, slot: int, model: int, newer: int, older: int) -> None:
-    after, before = _index(pair[slot, model, newer]), _index(pair[slot, model, older])
-    pair[slot, before, newer], pair[slot, after, older] = after, before
+def _take_out(links: Array, model: int) -> None:
+    after, before = _index(links[model].newer), _index(links[model].older)
+    links[before].newer, links[after].older = after, before
 
 
 @_part
-def _append(pair: Array, slot: int, model: int, newer: int, older: int) -> None:
+def _append(links: Array, model: int) -> None:
     """Make a model the last one of an order."""
-    end = pair.shape[1] - 1
-    last = _index(pair[slot, end, older])
-    pair[slot, last, newer], pair[slot, model, older] = model, last
-    pair[slot, model, newer], pair[slot, end, older] = end, model
-
-
-@_part
-def _copy(planned: Array, row: int, to: int) -> None:
-    for each in range(planned.shape[1]):
-        planned[to, each] = planned[row, each]
+    end = len(links) - 1
+    last = _index(links[end].older)
+    links[last].newer, links[model].older = model, last
+    links[model].newer, links[end].older = end, model
 
 
 @_compiled
-def _plan(planned: Array, number: Array, at: float, slot: int, age: int, model: int) -> None:
+def _plan(a: Arrays, at: float, slot: int, what: int) -> None:
     """Add a moment to the heap; of the same moment, the earlier one is first."""
-    place = number[PLANNED]
+    place, planned = a.number.planned, a.planned
     if place == len(planned) - 1:
-        number[FULL] = 1
+        a.number.full = 1
         return
-    number[PLANNED] = place + 1
+    a.number.planned = place + 1
     while place > 0:
         above = (place - 1) >> 1
-        if planned[above, 0] <= at:
+        if planned[above].at <= at:
             break
-        _copy(planned, above, place)
+        planned[place] = planned[above]
         place = above
-    planned[place, 0], planned[place, 1], planned[place, 2], planned[place, 3] = at, slot, age, model
+    entry = planned[place]
+    entry.at, entry.slot, entry.age, entry.what = at, slot, a.slot[slot].age, what
 
 
 @_compiled
-def _drop_first(planned: Array, number: Array) -> None:
+def _drop_first(a: Arrays) -> None:
     """Remove the first moment from the heap."""
-    last = number[PLANNED] - 1
-    number[PLANNED] = last
-    at, place = planned[last, 0], 0
+    last, planned = a.number.planned - 1, a.planned
+    a.number.planned = last
+    at, place = planned[last].at, 0
     while True:
         below = 2 * place + 1
         if below >= last:
             break
-        if below + 1 < last and planned[below + 1, 0] < planned[below, 0]:
+        if below + 1 < last and planned[below + 1].at < planned[below].at:
             below += 1
-        if planned[below, 0] >= at:
+        if planned[below].at >= at:
             break
-        _copy(planned, below, place)
+        planned[place] = planned[below]
         place = below
-    _copy(planned, last, place)
-    planned[last, 0] = math.inf
+    planned[place] = planned[last]
+    planned[last].at = math.inf
 
 
 @_compiled
 def _note(a: Arrays, at: float, slot: int, model: int) -> None:
-    place = a.number[NOTED]
+    place = a.number.noted
     if place < len(a.events):
         a.events[place, 0], a.events[place, 1], a.events[place, 2] = at, slot, model
-        a.number[NOTED] = place + 1
+        a.number.noted = place + 1
 
 
 @_compiled
 def _hold(a: Arrays, slot: int, now: float, until: float) -> None:
     """Let the answers to requests in progress wait for a load or an unload, which takes their thread."""
-    if not a.setting[HOLDS]:
+    if not a.setting.holds:
         return
-    for each in range(a.ring.shape[1]):
-        for place in range(a.ring[slot, each, 1]):
-            entry = a.progress[slot, each, (a.ring[slot, each, 0] + place) & (ROOM - 1)]
-            if entry[DONE] > now and (entry[HELD] < 0 or entry[HELD] == now):
-                entry[HELD] = now
-                if until > entry[ANSWER]:
-                    answer_at(a, entry[SINCE], entry[ANSWER], until)
-                    entry[ANSWER] = until
+    for each in range(a.gpu.shape[1]):
+        for place in range(a.gpu[slot, each].count):
+            entry = a.progress[slot, each, (a.gpu[slot, each].first + place) & (ROOM - 1)]
+            if entry.done > now and (entry.held < 0 or entry.held == now):
+                entry.held = now
+                if until > entry.answer:
+                    answer_at(a, entry.since, entry.answer, until)
+                    entry.answer = until
 
 
 @_compiled
 def answer_at(a: Arrays, since: float, was: float, at: float) -> None:
     """Let an answer come at another moment; not at all if that is NaN."""
-    a.times[0, _bucket(was - since + a.setting[OVERHEAD_S])] -= 1
+    a.times[0, _bucket(was - since + a.setting.overhead_s)] -= 1
     if not math.isnan(at):
-        a.times[0, _bucket(at - since + a.setting[OVERHEAD_S])] += 1
-    for entry in range(a.number[ANSWERED]):
+        a.times[0, _bucket(at - since + a.setting.overhead_s)] += 1
+    for entry in range(a.number.answered):
         if a.log[entry, 0] == since and a.log[entry, 1] == was:
             a.log[entry, 1] = at
 
@@ -298,19 +313,19 @@ def answer_at(a: Arrays, since: float, was: float, at: float) -> None:
 @_compiled
 def _queue(a: Arrays, slot: int, model: int, status: int, now: float) -> None:
     """Let a load wait for its turn."""
-    numbers = a.slot[:, slot]
-    a.pair[slot, model, STATUS] = status
-    a.queue[slot, (numbers[QUEUE_FIRST] + numbers[QUEUE_COUNT]) % a.model.shape[1]] = model
-    numbers[QUEUE_COUNT] += 1
+    instance = a.slot[slot]
+    a.pair[slot, model].status = status
+    a.queue[slot, (instance.queue_first + instance.queue_count) % len(a.model.memory)] = model
+    instance.queue_count += 1
     _advance(a, slot, now)
 
 
 @_compiled
 def _try_load(a: Arrays, slot: int, model: int, now: float) -> None:
     """Load a model if it fits and not too many are loaded. The server refuses it after a part of the load."""
-    if a.slot[LOADS, slot] >= a.setting[LOADS_AT_ONCE]:
+    if a.slot[slot].loads >= a.setting.loads_at_once:
         _queue(a, slot, model, QUEUED, now)
-    elif a.free[slot, MEMORY] >= a.model[NEEDS_MEMORY, model]:
+    elif a.slot[slot].memory >= a.model.memory[model]:
         _begin_load(a, slot, model, now)
     else:
         _plan_refusal(a, slot, model, now)
@@ -318,29 +333,29 @@ def _try_load(a: Arrays, slot: int, model: int, now: float) -> None:
 
 @_compiled
 def _plan_refusal(a: Arrays, slot: int, model: int, now: float) -> None:
-    if a.pair[slot, model, STATUS] != REFUSED_ONCE:
-        a.pair[slot, model, STATUS] = FETCHING
-    refused = now + a.setting[REFUSED_AFTER] * a.model[LOAD_S, model]
+    if a.pair[slot, model].status != REFUSED_ONCE:
+        a.pair[slot, model].status = FETCHING
+    refused = now + a.setting.refused_after * a.model.load_s[model]
     _hold(a, slot, now, refused)
-    _plan(a.planned, a.number, refused, slot, a.slot[AGE, slot], _REFUSED + model)
+    _plan(a, refused, slot, _REFUSED + model)
 
 
 @_compiled
 def _advance(a: Arrays, slot: int, now: float) -> None:
     """Give the next load its turn. If it was refused, it has the turn to make room until it is loaded."""
-    numbers = a.slot[:, slot]
-    while numbers[QUEUE_COUNT] and numbers[LOADS] < a.setting[LOADS_AT_ONCE] and not numbers[MAKES_ROOM]:
-        model = a.queue[slot, numbers[QUEUE_FIRST]]
-        refused = a.pair[slot, model, STATUS] == REFUSED_ONCE
+    instance = a.slot[slot]
+    while instance.queue_count and instance.loads < a.setting.loads_at_once and not instance.makes_room:
+        model = a.queue[slot, instance.queue_first]
+        refused = a.pair[slot, model].status == REFUSED_ONCE
         if refused:
-            if numbers[TURN] and numbers[TURN] != 1 + model:
+            if instance.turn and instance.turn != 1 + model:
                 return
-            numbers[TURN] = 1 + model
+            instance.turn = 1 + model
             if _unload_oldest(a, slot, now) or _may_become_idle(a, slot):
                 return
-            numbers[TURN] = 0
-        _drop_from_queue(numbers, a.model.shape[1])
-        if a.free[slot, MEMORY] >= a.model[NEEDS_MEMORY, model]:
+            instance.turn = 0
+        _drop_from_queue(instance, len(a.model.memory))
+        if a.slot[slot].memory >= a.model.memory[model]:
             _begin_load(a, slot, model, now)
         elif refused:
             _refuse(a, slot, model)
@@ -349,63 +364,65 @@ def _advance(a: Arrays, slot: int, now: float) -> None:
 
 
 @_part
-def _drop_from_queue(numbers: Array, room: int) -> None:
-    numbers[QUEUE_FIRST] = (numbers[QUEUE_FIRST] + 1) % room
-    numbers[QUEUE_COUNT] -= 1
+def _drop_from_queue(instance: Any, room: int) -> None:
+    instance.queue_first = (instance.queue_first + 1) % room
+    instance.queue_count -= 1
 
 
 @_compiled
 def _may_become_idle(a: Arrays, slot: int) -> bool:
     """Return whether a model will be idle later, and look again when a request is answered."""
-    numbers, next_done = a.slot[:, slot], math.inf
-    for each in range(a.ring.shape[1]):
-        if a.ring[slot, each, 1]:
-            next_done = min(next_done, a.progress[slot, each, a.ring[slot, each, 0], DONE])
-    if next_done < math.inf and not numbers[ROOM_ASKED]:
-        numbers[ROOM_ASKED] = 1
-        _plan(a.planned, a.number, next_done, slot, numbers[AGE], _LOOK)
-    return next_done < math.inf or numbers[WANTED] > numbers[QUEUE_COUNT]
+    instance, next_done = a.slot[slot], math.inf
+    for each in range(a.gpu.shape[1]):
+        gpu = a.gpu[slot, each]
+        if gpu.count:
+            next_done = min(next_done, a.progress[slot, each, gpu.first].done)
+    if next_done < math.inf and not instance.room_asked:
+        instance.room_asked = 1
+        _plan(a, next_done, slot, _LOOK)
+    return next_done < math.inf or instance.wanted > instance.queue_count
 
 
 @_compiled
 def _begin_load(a: Arrays, slot: int, model: int, now: float) -> None:
-    numbers, about = a.slot[:, slot], a.model[:, model]
-    a.free[slot, MEMORY] -= about[NEEDS_MEMORY]
-    numbers[LOADS] += 1
-    a.pair[slot, model, STATUS] = LOADING
-    seconds = about[LOAD_S]
-    if not numbers[LOADED_ONCE]:
-        seconds += a.setting[FIRST_LOAD_S]
-    numbers[LOADED_ONCE] = 1
-    a.number[LOADED_MODELS] += 1
+    instance = a.slot[slot]
+    a.slot[slot].memory -= a.model.memory[model]
+    instance.loads += 1
+    a.pair[slot, model].status = LOADING
+    seconds = a.model.load_s[model]
+    if not instance.loaded_once:
+        seconds += a.setting.first_load_s
+    instance.loaded_once = 1
+    a.number.loads += 1
     _note(a, now, slot, model)
     _hold(a, slot, now, now + seconds)
-    _plan(a.planned, a.number, now + seconds, slot, numbers[AGE], model)
+    _plan(a, now + seconds, slot, model)
 
 
 @_compiled
 def keep_on_disk(a: Arrays, slot: int, model: int) -> None:
     """Add a copy, and remove those of unloaded models, that which was unloaded first before others."""
-    end, pair = a.model.shape[1], a.pair
-    a.free[slot, DISK] -= a.model[NEEDS_DISK, model]
-    pair[slot, model, COPY_NEWER] = 0
-    while a.free[slot, DISK] < 0 and pair[slot, end, COPY_NEWER] != end:
-        oldest = pair[slot, end, COPY_NEWER]
-        _take_out(pair, slot, oldest, COPY_NEWER, COPY_OLDER)
-        pair[slot, oldest, COPY_NEWER] = -1
-        a.free[slot, DISK] += a.model[NEEDS_DISK, oldest]
+    kept = a.pair[slot].kept
+    instance, end = a.slot[slot], len(kept) - 1
+    instance.disk -= a.model.disk[model]
+    kept[model].newer = 0
+    while instance.disk < 0 and kept[end].newer != end:
+        oldest = kept[end].newer
+        _take_out(kept, oldest)
+        kept[oldest].newer = -1
+        instance.disk += a.model.disk[oldest]
 
 
 @_compiled
 def _come(a: Arrays, slot: int, model: int) -> None:
     """Let requests for a model find it on an instance."""
-    a.pair[slot, model, USERS] = 1
-    place, copies = a.slot[SERVES, slot], a.copies[model]
+    a.pair[slot, model].users = 1
+    place, copies = a.slot[slot].serves, a.copies[model]
     if not place:
         return
     copies[0] += 1
     last = copies[0]
-    while last > 1 and a.slot[SERVES, copies[last - 1]] > place:
+    while last > 1 and a.slot[copies[last - 1]].serves > place:
         copies[last] = copies[last - 1]
         last -= 1
     copies[last] = slot
@@ -414,8 +431,8 @@ def _come(a: Arrays, slot: int, model: int) -> None:
 @_compiled
 def _leave(a: Arrays, slot: int, model: int) -> None:
     """Let requests for a model no longer find it on an instance."""
-    a.pair[slot, model, USERS] = -1
-    if not a.slot[SERVES, slot]:
+    a.pair[slot, model].users = -1
+    if not a.slot[slot].serves:
         return
     copies, each = a.copies[model], 1
     while copies[each] != slot:
@@ -428,46 +445,46 @@ def _leave(a: Arrays, slot: int, model: int) -> None:
 @_compiled
 def _unload_oldest(a: Arrays, slot: int, now: float) -> bool:
     """Begin to unload the idle model that was used least recently; return False if all are busy."""
-    _forget(slot, now, a.pair, a.progress, a.ring)
-    end, pair = a.model.shape[1], a.pair
-    model = pair[slot, end, NEWER]
+    _forget(a, slot, now)
+    end, used = len(a.model.memory), a.pair[slot].used
+    model = used[end].newer
     while model != end:
-        here = pair[slot, model]
-        if here[STATUS] == LOADED and here[USERS] == 0 and not a.model[PINNED, model]:
-            _take_out(pair, slot, model, NEWER, OLDER)
-            here[STATUS] = LEAVING
+        here = a.pair[slot, model]
+        if here.status == LOADED and here.users == 0 and not a.model.pinned[model]:
+            _take_out(used, model)
+            here.status = LEAVING
             _leave(a, slot, model)
             # The memory is free long before the server has answered: another load may take it.
-            a.free[slot, MEMORY] += a.model[NEEDS_MEMORY, model]
-            a.slot[MODELS, slot] -= 1
-            a.slot[MAKES_ROOM, slot] = 1
-            a.number[UNLOADED_MODELS] += 1
-            done = now + a.setting[UNLOAD_S]
+            a.slot[slot].memory += a.model.memory[model]
+            a.slot[slot].models -= 1
+            a.slot[slot].makes_room = 1
+            a.number.unloads += 1
+            done = now + a.setting.unload_s
             _hold(a, slot, now, done)
-            if a.setting[STALLS]:
+            if a.setting.stalls:
                 for each in range(a.gpu.shape[1]):
-                    until = max(now, a.gpu[slot, each, UNTIL])
-                    a.gpu[slot, each, UNTIL] = max(until, done)
-                    a.gpu[slot, each, ASSIGNED] += max(until, done) - until
+                    until = max(now, a.gpu[slot, each].until)
+                    a.gpu[slot, each].until = max(until, done)
+                    a.gpu[slot, each].assigned += max(until, done) - until
             _note(a, now, slot, -1 - model)
-            _plan(a.planned, a.number, done, slot, a.slot[AGE, slot], _UNLOADED + model)
+            _plan(a, done, slot, _UNLOADED + model)
             return True
-        model = here[NEWER]
+        model = here.used.newer
     return False
 
 
 @_compiled
 def _unloaded(a: Arrays, slot: int, model: int, now: float) -> None:
     """Load the model whose turn it is, and this one again if it was asked for meanwhile."""
-    numbers = a.slot[:, slot]
-    asked = a.pair[slot, model, STATUS] == LEAVING_ASKED
+    instance = a.slot[slot]
+    asked = a.pair[slot, model].status == LEAVING_ASKED
     if not asked:
-        a.pair[slot, model, STATUS] = ABSENT
-        _append(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
-    other = numbers[TURN] - 1
-    if a.free[slot, MEMORY] >= a.model[NEEDS_MEMORY, other]:
-        numbers[MAKES_ROOM] = 0
-        _drop_from_queue(numbers, a.model.shape[1])
+        a.pair[slot, model].status = ABSENT
+        _append(a.pair[slot].kept, model)
+    other = instance.turn - 1
+    if a.slot[slot].memory >= a.model.memory[other]:
+        instance.makes_room = 0
+        _drop_from_queue(instance, len(a.model.memory))
         _begin_load(a, slot, other, now)
         _advance(a, slot, now)
     else:
@@ -480,37 +497,38 @@ def _unloaded(a: Arrays, slot: int, model: int, now: float) -> None:
 def _refuse(a: Arrays, slot: int, model: int) -> None:
     """Refuse the requests for a model that has no room."""
     here = a.pair[slot, model]
-    place = here[FIRST]
+    place = here.first
     while place >= 0:
-        after = int(a.waiting[place, 1])
-        a.waiting[place, 1], a.number[FREE] = a.number[FREE], place
-        a.number[REFUSED] += 1
+        after = a.waiting[place].after
+        a.waiting[place].after, a.number.free = a.number.free, place
+        a.number.refused += 1
         place = after
-    _take_out(a.pair, slot, model, NEWER, OLDER)
-    here[FIRST], here[LAST], here[STATUS] = -1, -1, ABSENT
+    _take_out(a.pair[slot].used, model)
+    here.first, here.last, here.status = -1, -1, ABSENT
     _leave(a, slot, model)
-    a.slot[MODELS, slot] -= 1
-    a.slot[WANTED, slot] -= 1
-    _append(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
+    a.slot[slot].models -= 1
+    a.slot[slot].wanted -= 1
+    _append(a.pair[slot].kept, model)
 
 
 @_compiled
 def _happen(a: Arrays) -> None:
     """Let the first planned moment come."""
-    now, slot = a.planned[0, 0], int(a.planned[0, 1])
-    current, what = a.slot[AGE, slot] == int(a.planned[0, 2]), int(a.planned[0, 3])
-    _drop_first(a.planned, a.number)
+    first = a.planned[0]
+    now, slot, what = first.at, first.slot, first.what
+    current = a.slot[slot].age == first.age
+    _drop_first(a)
     if not current:
         return
     if what == _LOOK:
-        a.slot[ROOM_ASKED, slot] = 0
+        a.slot[slot].room_asked = 0
         _advance(a, slot, now)
     elif what >= _UNLOADED:
         _unloaded(a, slot, what - _UNLOADED, now)
     elif what >= _REFUSED:
         model = what - _REFUSED
-        if a.slot[TURN, slot] == 1 + model:
-            a.slot[MAKES_ROOM, slot] = 0
+        if a.slot[slot].turn == 1 + model:
+            a.slot[slot].makes_room = 0
             _advance(a, slot, now)
         else:
             _queue(a, slot, model, REFUSED_ONCE, now)
@@ -524,24 +542,22 @@ def _happen(a: Arrays) -> None:
 @_compiled
 def _loaded(a: Arrays, slot: int, model: int, now: float) -> None:
     """Serve the requests that wait for a model."""
-    _forget(slot, now, a.pair, a.progress, a.ring)
-    numbers = a.slot[:, slot]
-    numbers[LOADS] -= 1
-    numbers[WANTED] -= 1
-    if numbers[TURN] == 1 + model:
-        numbers[TURN] = 0
-    place = a.pair[slot, model, FIRST]
-    a.pair[slot, model, FIRST] = a.pair[slot, model, LAST] = -1
-    a.pair[slot, model, STATUS] = LOADED
-    if a.model[PINNED, model]:
-        a.pair[slot, model, USERS] -= int(a.setting[MANY])
+    _forget(a, slot, now)
+    instance = a.slot[slot]
+    instance.loads -= 1
+    instance.wanted -= 1
+    if instance.turn == 1 + model:
+        instance.turn = 0
+    place = a.pair[slot, model].first
+    a.pair[slot, model].first = a.pair[slot, model].last = -1
+    a.pair[slot, model].status = LOADED
+    if a.model.pinned[model]:
+        a.pair[slot, model].users -= a.setting.many
     while place >= 0:
-        after, since = int(a.waiting[place, 1]), a.waiting[place, 0]
-        _serve(
-            slot, model, since, now, a.gpu, a.progress, a.ring, a.model, a.times, a.setting, a.number, a.log
-        )
+        after, since = a.waiting[place].after, a.waiting[place].since
+        _serve(a, slot, model, since, now)
         a.times[1, _bucket(now - since)] += 1
-        a.waiting[place, 1], a.number[FREE] = a.number[FREE], place
+        a.waiting[place].after, a.number.free = a.number.free, place
         place = after
     _advance(a, slot, now)
 
@@ -549,38 +565,28 @@ def _loaded(a: Arrays, slot: int, model: int, now: float) -> None:
 @_compiled
 def happen_until(a: Arrays, until: float) -> None:
     """Let all planned moments come before another one."""
-    while a.planned[0, 0] < until and not a.number[FULL]:
+    while a.planned[0].at < until and not a.number.full:
         _happen(a)
 
 
 @_part
-def _instance_for(
-    model: int,
-    among: Array,
-    now: float,
-    copies: Array,
-    requests: Array,
-    pair: Array,
-    numbers: Array,
-    progress: Array,
-    ring: Array,
-    many: int,
-) -> int:
+def _instance_for(a: Arrays, model: int, among: Array, now: float) -> int:
     """Return the choice of `policy.choose`: without many requests, one of the few that have the model."""
-    having = copies[model, 1 : 1 + copies[model, 0]]
+    many, models, users = a.setting.many, a.slot["models"], a.pair[:, model]["users"]
+    having = a.copies[model, 1 : 1 + a.copies[model, 0]]
     for place in range(len(having)):
         each = _index(having[place])
-        if pair[each, model, USERS] > 0:
-            _forget(each, now, pair, progress, ring)
-        if many and pair[each, model, USERS] == 0:  # the least busy one, before others like it
+        if users[each] > 0:
+            _forget(a, each, now)
+        if many and users[each] == 0:  # the least busy one, before others like it
             return each
-    slot = _choose(having, pair[:, model, USERS], numbers[MODELS], many) if len(having) > 0 else among[0]
-    if len(having) == 0 or pair[slot, model, USERS] >= many:
+    slot = _choose(having, users, models, many) if len(having) > 0 else among[0]
+    if len(having) == 0 or users[slot] >= many:
         for each in having:
-            requests[each] = pair[each, model, USERS]
-        slot = _choose(among, requests, numbers[MODELS], many)
+            a.requests[each] = users[each]
+        slot = _choose(among, a.requests, models, many)
         for each in having:
-            requests[each] = -1
+            a.requests[each] = -1
     return _index(slot)
 
 
@@ -590,28 +596,25 @@ def take(a: Arrays, at: Array, since: Array, asked: Array, first: int, until: fl
 
     Their times count from `since`.
     """
-    pair, gpu, progress, ring, number = a.pair, a.gpu, a.progress, a.ring, a.number
-    about, found, times, setting, log = a.model, a.found, a.times, a.setting, a.log
-    planned = a.planned
-    end, many = about.shape[1], int(setting[MANY])
+    end = len(a.model.memory)
     for request in range(first, len(at)):
         now, model = at[request], _index(asked[request])
-        if now >= until or number[FULL]:
+        if now >= until or a.number.full:
             return request
-        while planned[0, 0] <= now:
+        while a.planned[0].at <= now:
             _happen(a)
-        slot = _instance_for(model, among, now, a.copies, a.requests, pair, a.slot, progress, ring, many)
-        _forget(slot, now, pair, progress, ring)
-        found[ASKED, model] += 1
-        status = pair[slot, model, STATUS]
-        if status in (ABSENT, LEAVING):
-            _append(pair, slot, model, NEWER, OLDER)
-        elif pair[slot, end, OLDER] != model:
-            _take_out(pair, slot, model, NEWER, OLDER)
-            _append(pair, slot, model, NEWER, OLDER)
-        if status == LOADED:
-            pair[slot, model, USERS] += 1
-            _serve(slot, model, since[request], now, gpu, progress, ring, about, times, setting, number, log)
+        slot = _instance_for(a, model, among, now)
+        _forget(a, slot, now)
+        a.found[model].asked += 1
+        here, used = a.pair[slot, model], a.pair[slot].used
+        if here.status in (ABSENT, LEAVING):
+            _append(used, model)
+        elif used[end].older != model:
+            _take_out(used, model)
+            _append(used, model)
+        if here.status == LOADED:
+            here.users += 1
+            _serve(a, slot, model, since[request], now)
             continue
         _wait(a, slot, model, since[request], now)
     return len(at)
@@ -620,34 +623,34 @@ def take(a: Arrays, at: Array, since: Array, asked: Array, first: int, until: fl
 @_compiled
 def _wait(a: Arrays, slot: int, model: int, since: float, now: float) -> None:
     """Let a request wait for a load, and begin it if it is the first one."""
-    here, numbers, place = a.pair[slot, model], a.slot[:, slot], a.number[FREE]
+    here, instance, place = a.pair[slot, model], a.slot[slot], a.number.free
     if place == len(a.waiting):
-        a.number[FULL] = 1
+        a.number.full = 1
         return
-    a.found[WAITED, model] += 1
-    a.number[FREE] = int(a.waiting[place, 1])
-    a.waiting[place, 0], a.waiting[place, 1] = since, -1
-    if here[STATUS] not in (ABSENT, LEAVING):
-        if here[FIRST] < 0:  # it is loaded without a request
-            here[FIRST] = place
+    a.found[model].waited += 1
+    a.number.free = a.waiting[place].after
+    a.waiting[place].since, a.waiting[place].after = since, -1
+    if here.status not in (ABSENT, LEAVING):
+        if here.first < 0:  # it is loaded without a request
+            here.first = place
         else:
-            a.waiting[here[LAST], 1] = place
-        here[LAST] = place
-        here[USERS] += 1
+            a.waiting[here.last].after = place
+        here.last = place
+        here.users += 1
         return
-    here[FIRST] = here[LAST] = place
+    here.first = here.last = place
     _come(a, slot, model)
-    numbers[MODELS] += 1
-    numbers[WANTED] += 1
-    if here[STATUS] == LEAVING:
-        here[STATUS] = LEAVING_ASKED
-    elif here[COPY_NEWER] >= 0:
-        _take_out(a.pair, slot, model, COPY_NEWER, COPY_OLDER)
+    instance.models += 1
+    instance.wanted += 1
+    if here.status == LEAVING:
+        here.status = LEAVING_ASKED
+    elif here.kept.newer >= 0:
+        _take_out(a.pair[slot].kept, model)
         _try_load(a, slot, model, now)
     else:
-        here[STATUS] = FETCHING
-        fetched = now + a.model[FETCH_S, model]
-        _plan(a.planned, a.number, fetched, slot, numbers[AGE], _FETCHED + model)
+        here.status = FETCHING
+        fetched = now + a.model.fetch_s[model]
+        _plan(a, fetched, slot, _FETCHED + model)
 
 
 @_compiled
@@ -656,33 +659,34 @@ def start(a: Arrays, slot: int, memory: float, disk: float, now: float, loaded: 
 
     The requests that load them wait there, so that others go where the models are loaded.
     """
-    end, pair = a.model.shape[1], a.pair
+    end, used, instance = len(a.model.memory), a.pair[slot].used, a.slot[slot]
     for model in range(end):
-        here = pair[slot, model]
-        here[FIRST] = here[LAST] = here[USERS] = here[COPY_NEWER] = -1
-        here[STATUS] = ABSENT
-    here = pair[slot, end]
-    here[NEWER] = here[OLDER] = here[COPY_NEWER] = here[COPY_OLDER] = end
-    age = a.slot[AGE, slot]
-    a.slot[:, slot] = 0
-    a.slot[AGE, slot] = age + 1
-    a.free[slot, MEMORY], a.free[slot, DISK] = memory, disk
-    a.gpu[slot, :, UNTIL] = now
-    a.ring[slot] = 0
+        here = a.pair[slot, model]
+        here.first = here.last = here.users = here.kept.newer = -1
+        here.status = ABSENT
+    here = a.pair[slot, end]
+    here.used.newer = here.used.older = here.kept.newer = here.kept.older = end
+    instance.models = instance.loads = instance.queue_first = instance.queue_count = 0
+    instance.loaded_once = instance.room_asked = instance.wanted = instance.turn = 0
+    instance.makes_room = instance.serves = 0
+    instance.age += 1
+    instance.memory, instance.disk = memory, disk
+    for each in range(a.gpu.shape[1]):
+        gpu = a.gpu[slot, each]
+        gpu.until, gpu.first, gpu.count = now, 0, 0
     for model in range(end):
-        if a.model[PINNED, model]:
-            _append(pair, slot, model, NEWER, OLDER)
+        if a.model.pinned[model]:
+            here = a.pair[slot, model]
+            _append(used, model)
+            instance.models += 1
             if not loaded:
-                pair[slot, model, STATUS], pair[slot, model, USERS] = FETCHING, int(a.setting[MANY])
-                a.slot[MODELS, slot] += 1
-                a.slot[WANTED, slot] += 1
-                fetched = now + a.model[FETCH_S, model]
-                _plan(a.planned, a.number, fetched, slot, age + 1, _FETCHED + model)
+                here.status, here.users = FETCHING, a.setting.many
+                instance.wanted += 1
+                _plan(a, now + a.model.fetch_s[model], slot, _FETCHED + model)
                 continue
-            pair[slot, model, STATUS], pair[slot, model, USERS] = LOADED, 0
-            a.free[slot, MEMORY] -= a.model[NEEDS_MEMORY, model]
-            a.slot[MODELS, slot] += 1
-            a.slot[LOADED_ONCE, slot] = 1
+            here.status, here.users = LOADED, 0
+            instance.memory -= a.model.memory[model]
+            instance.loaded_once = 1
             keep_on_disk(a, slot, model)
 
 

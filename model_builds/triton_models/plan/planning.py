@@ -18,17 +18,9 @@ from triton_models.check.fits import LIMITS, share_of, taken
 from triton_models.facts.containers import REQUEST_THREADS
 from triton_models.facts.cost import HOURS_PER_MONTH
 from triton_models.plan import policy
-from triton_models.plan.compiled import BUCKETS_PER_OCTAVE, SMALLEST_S, WAITED, Array
+from triton_models.plan.compiled import BUCKETS_PER_OCTAVE, SMALLEST_S, Array, Models
 from triton_models.plan.offer import FIRST_LOAD_S, OVERHEAD_S, STARTS_S, Offer
-from triton_models.plan.simulation import (
-    MINUTE_S,
-    Endpoint,
-    Minute,
-    Models,
-    OverloadedError,
-    Simulation,
-    Tracking,
-)
+from triton_models.plan.simulation import MINUTE_S, Endpoint, Minute, OverloadedError, Simulation, Tracking
 from triton_models.plan.traffic import Traffic, waiting_by_mean_rates
 
 PLAN = Check(id="plan", source=FROM_ARGUMENTS)
@@ -382,12 +374,12 @@ class Planner:
                     if sent == self._traffic.warm_up:
                         simulation.forget_counts()
                     continue
-                gave_up = gives_up and int(found[WAITED].sum()) > most_waiting
+                gave_up = gives_up and int(found["waited"].sum()) > most_waiting
                 if gave_up or sent - self._traffic.warm_up >= most_requests:
                     until = float(at[-1])
                     break
             simulation.finish(until)
-            asked, waited = found.sum(axis=1).tolist()
+            asked, waited = simulation.counts().tolist()
         except OverloadedError:
             return Outcome(fleet=fleet, cause="it cannot keep up with the requests")
         if simulation.refused:
@@ -404,7 +396,7 @@ class Planner:
             unloads=simulation.unloads,
             most_instances=max((each.instances for each in simulation.minutes), default=fleet.least),
             gave_up=gave_up,
-            waited_by_model=found[WAITED].copy(),
+            waited_by_model=found["waited"].copy(),
             minutes=simulation.minutes,
         )
 

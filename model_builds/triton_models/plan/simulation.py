@@ -19,48 +19,25 @@ import numpy as np
 
 from triton_models.plan import compiled, policy
 from triton_models.plan.compiled import (
-    AGE,
-    ASKED,
-    ASSIGNED,
     BUCKETS,
-    FIRST,
-    FREE,
-    FULL,
-    LOADED_MODELS,
-    NOTED,
-    REFUSED,
+    FOUND,
+    GPU,
+    NUMBER,
+    PAIR,
+    PLANNED,
+    REQUEST,
     ROOM,
-    SERVES,
-    UNLOADED_MODELS,
-    UNTIL,
-    USERS,
-    WAITED,
-    WANTED,
+    SLOT,
+    WAITING,
     Array,
     Arrays,
+    Models,
+    Setting,
 )
 
 MINUTE_S = 60.0
 
 _WAITING_ROOM, _PLANNED_ROOM = 1 << 18, 1 << 14
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
-    """The models, in arrays: memory and disk in bytes, times in seconds.
-
-    Attributes:
-        fetch_s: Download and unpacking, unless a copy is on the instance's disk.
-        busy_s: The time for which a request keeps a GPU busy.
-        pinned: Whether it is loaded at the beginning, and on each later instance as soon as it serves.
-    """
-
-    memory: Array
-    disk: Array
-    fetch_s: Array
-    load_s: Array
-    busy_s: Array
-    pinned: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,32 +152,36 @@ class Simulation:
     @property
     def loads(self) -> int:
         """The number of loads."""
-        return int(self.arrays.number[LOADED_MODELS])
+        return int(self.arrays.number.loads)
 
     @property
     def unloads(self) -> int:
         """The number of unloads."""
-        return int(self.arrays.number[UNLOADED_MODELS])
+        return int(self.arrays.number.unloads)
 
     @property
     def refused(self) -> int:
         """The number of requests for models without room."""
-        return int(self.arrays.number[REFUSED])
+        return int(self.arrays.number.refused)
 
     @property
     def events(self) -> Sequence[tuple[float, str, int, int]]:
         """What happened to models and instances: the moment, what, the instance's number, and the model."""
         found = list(self._instance_events)
-        for at, slot, model in self.arrays.events[: self.arrays.number[NOTED]].tolist():
+        for at, slot, model in self.arrays.events[: self.arrays.number.noted].tolist():
             number = [each for began, each in self._names[int(slot)] if began <= at][-1]
             what, of = ("load", int(model)) if model >= 0 else ("unload", int(-1 - model))
             found.append((at, what, number, of))
         return found
 
+    def counts(self) -> Array:
+        """Return the number of requests, and of those that waited for a load."""
+        return np.array([self.arrays.found[name].sum() for name in ("asked", "waited")])
+
     def forget_counts(self) -> None:
         """Count from now on, but for the instances and their time."""
-        self._before -= self.arrays.found.sum(axis=1)  # the minute keeps those that it has
-        self.arrays.number[[LOADED_MODELS, UNLOADED_MODELS]] = 0
+        self._before -= self.counts()  # the minute keeps those that it has
+        self.arrays.number.loads = self.arrays.number.unloads = 0
         self.arrays.found[:] = 0
         self.arrays.times[:] = 0
 
@@ -223,7 +204,7 @@ class Simulation:
             until = self._coming[0][0]
             if not self._serving and at[first] < until:
                 self._homeless.append((int(models[first]), float(at[first])))
-                self.arrays.found[ASKED, models[first]] += 1
+                self.arrays.found["asked"][models[first]] += 1
                 first += 1
                 continue
             first = compiled.take(self.arrays, at, at, models, first, until, self._among)
@@ -251,7 +232,7 @@ class Simulation:
         self._refuse_overload()
 
     def _refuse_overload(self) -> None:
-        if self.arrays.number[FULL]:
+        if self.arrays.number.full:
             raise OverloadedError
 
     def _note(self, at: float, what: str, on: _Instance) -> None:
@@ -259,7 +240,7 @@ class Simulation:
 
     def _start(self, now: float, *, loaded: bool = False) -> None:
         """Begin to send requests to another instance, which has loaded the pinned models, or begins to."""
-        busy = self.arrays.slot[WANTED].copy()
+        busy = self.arrays.slot["wanted"].copy()
         busy[self._among] = 1
         self._started += 1
         on = _Instance(number=self._started, slot=int(np.flatnonzero(busy == 0)[0]))
@@ -274,9 +255,9 @@ class Simulation:
     def _serve_from(self, instances: list[_Instance]) -> None:
         self._serving = instances
         self._among = np.array([each.slot for each in instances], np.int64)
-        self.arrays.slot[SERVES] = 0
-        self.arrays.slot[SERVES, self._among] = 1 + np.arange(len(instances))
-        there = self.arrays.pair[self._among, :-1, USERS].T >= 0
+        self.arrays.slot["serves"] = 0
+        self.arrays.slot["serves"][self._among] = 1 + np.arange(len(instances))
+        there = self.arrays.pair["users"][self._among, :-1].T >= 0
         self.arrays.copies[:, 0] = there.sum(axis=1)
         self.arrays.copies[:, 1 : 1 + len(instances)] = self._among[np.argsort(~there, axis=1, kind="stable")]
 
@@ -285,7 +266,7 @@ class Simulation:
         if not self._serving:
             self._homeless.append((model, since))
             return
-        self.arrays.found[ASKED, model] -= 1
+        self.arrays.found["asked"][model] -= 1
         at, of, asked = np.array([now]), np.array([since]), np.array([model], np.int32)
         compiled.take(self.arrays, at, of, asked, 0, math.inf, self._among)
 
@@ -299,27 +280,27 @@ class Simulation:
         again = now + self._endpoint.repeat_s
         for model, since in self._interrupted(on, now):
             self._push(again, partial(self._ask, model, since))
-        self.arrays.slot[WANTED, on.slot] = 0
-        self.arrays.slot[AGE, on.slot] += 1
+        self.arrays.slot["wanted"][on.slot] = 0
+        self.arrays.slot["age"][on.slot] += 1
         self._push(now + self._endpoint.replace_s, self._come)
 
     def _interrupted(self, on: _Instance, now: float) -> Sequence[tuple[int, float]]:
         a, found = self.arrays, list[tuple[int, float]]()
-        for gpu, (first, count) in enumerate(a.ring[on.slot].tolist()):
-            for place in range(first, first + count):
-                done, since, model, answer, _ = a.progress[on.slot, gpu, place % ROOM].tolist()
+        for number, gpu in enumerate(a.gpu[on.slot]):
+            for place in range(gpu["first"], gpu["first"] + gpu["count"]):
+                done, since, answer, _, model = a.progress[on.slot, number, place % ROOM].tolist()
                 if done > now:
                     compiled.answer_at(a, since, answer, math.nan)
-                    found.append((int(model), since))
-            a.gpu[on.slot, gpu, ASSIGNED] -= max(0.0, a.gpu[on.slot, gpu, UNTIL] - now)
-            a.gpu[on.slot, gpu, UNTIL] = now
-        for model in np.flatnonzero(a.pair[on.slot, :-1, FIRST] >= 0).tolist():
-            place = int(a.pair[on.slot, model, FIRST])
+                    found.append((model, since))
+            gpu["assigned"] -= max(0.0, gpu["until"] - now)
+            gpu["until"] = now
+        for model in np.flatnonzero(a.pair["first"][on.slot, :-1] >= 0).tolist():
+            place = int(a.pair["first"][on.slot, model])
             while place >= 0:
-                found.append((model, float(a.waiting[place, 0])))
-                after = int(a.waiting[place, 1])
-                a.waiting[place, 1], a.number[FREE] = a.number[FREE], place
-                a.found[WAITED, model] -= 1
+                since, after = a.waiting[place].tolist()
+                found.append((model, since))
+                a.waiting["after"][place], a.number.free = a.number.free, place
+                a.found["waited"][model] -= 1
                 place = after
         return sorted(found, key=lambda each: each[1])
 
@@ -345,9 +326,9 @@ class Simulation:
 
     def _end_minute(self, now: float) -> None:
         a, endpoint, serving = self.arrays, self._endpoint, max(1, len(self._serving))
-        counted = a.found.sum(axis=1)
+        counted = self.counts()
         asked, waited = (counted - self._before).tolist()
-        busy_s = float((a.gpu[..., ASSIGNED] - np.maximum(0.0, a.gpu[..., UNTIL] - now)).sum())
+        busy_s = float((a.gpu["assigned"] - np.maximum(0.0, a.gpu["until"] - now)).sum())
         spent_s = busy_s - self._busy_s
         self._before, self._busy_s = counted, busy_s
         shares, policy_of = list[float](), endpoint.tracking
@@ -398,33 +379,33 @@ class Simulation:
 
 
 def _arrays(endpoint: Endpoint, models: Models, *, slots: int, logged: int) -> Arrays:
-    count, gpus = len(models.memory), endpoint.gpus
-    e, m = endpoint, models
-    waiting, planned = np.zeros((_WAITING_ROOM, 2)), np.full((_PLANNED_ROOM, 4), np.inf)
-    waiting[:, 1] = np.arange(1, _WAITING_ROOM + 1)
+    count, gpus, e = len(models.memory), endpoint.gpus, endpoint
+    waiting, planned = np.zeros(_WAITING_ROOM, WAITING), np.zeros(_PLANNED_ROOM, PLANNED)
+    waiting["after"], planned["at"] = np.arange(1, _WAITING_ROOM + 1), np.inf
     return Arrays(
-        setting=np.array(
-            [
-                *(e.many, e.loads_at_once, e.first_load_s, e.unload_s, e.overhead_s),
-                *(e.stalls, e.refused_after, e.holds),
-            ],
-            float,
+        setting=Setting(
+            many=e.many,
+            loads_at_once=e.loads_at_once,
+            first_load_s=float(e.first_load_s),
+            unload_s=float(e.unload_s),
+            overhead_s=float(e.overhead_s),
+            stalls=e.stalls,
+            refused_after=float(e.refused_after),
+            holds=e.holds,
         ),
-        model=np.array([m.memory, m.disk, m.fetch_s, m.load_s, m.busy_s, m.pinned], float),
+        model=Models(*(np.array(values, float) for values in models)),
         requests=np.full(slots, -1, np.int32),
         copies=np.zeros((count, slots + 1), np.int16),
-        pair=np.zeros((slots, count + 1, 8), np.int32),
-        slot=np.zeros((11, slots), np.int64),
-        free=np.zeros((slots, 2)),
-        gpu=np.zeros((slots, gpus, 2)),
-        progress=np.zeros((slots, gpus, ROOM + 8, 5)),
-        ring=np.zeros((slots, gpus, 2), np.int64),
+        pair=np.zeros((slots, count + 1), PAIR),
+        slot=np.zeros(slots, SLOT),
+        gpu=np.zeros((slots, gpus), GPU),
+        progress=np.zeros((slots, gpus, ROOM + 8), REQUEST),
         queue=np.zeros((slots, count), np.int32),
         waiting=waiting,
         planned=planned,
-        found=np.zeros((2, count), np.int64),
+        found=np.zeros(count, FOUND),
         times=np.zeros((2, BUCKETS), np.int64),
-        number=np.zeros(8, np.int64),
+        number=np.zeros(1, NUMBER).view(np.recarray)[0],
         log=np.zeros((logged, 2)),
         events=np.zeros((logged, 3)),
     )
