@@ -117,7 +117,7 @@ def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
 def _check_for_backend(report: Findings, model: Model, config: ModelConfig) -> None:
     backend, release = model.backend.name, model.target.release
     if backend == "tensorrt":
-        _check_types(report, PLAN_TYPE, config, PLAN_TYPES, otherwise="it is that of the plan's tensor")
+        _check_types(report, config)
         _check_graphs(report, config)
     elif backend == "onnxruntime":
         check_values(report, ONNXRUNTIME_PARAMETER, config, _ONNX_RUNTIME)
@@ -208,11 +208,9 @@ def check_values(report: Findings, rule: Check, config: ModelConfig, accepted: V
             report(rule, f"{name} is {value!r}", at=f"parameters: {name}", fix=f"write {words}")
 
 
-def _check_types(
-    report: Findings, rule: Check, config: ModelConfig, accepted: Collection[str], *, otherwise: str
-) -> None:
+def _check_types(report: Findings, config: ModelConfig) -> None:
     for part, tensor in tensors_of(config):
         at, data_type = f"{part} {tensor.name!r}", type_name(tensor.data_type)
-        if tensor.data_type and data_type not in accepted:
-            fix = f"use one of {', '.join(sorted(accepted))}; {otherwise}"
-            report(rule, f"{at} is {data_type}", at=at, fix=fix)
+        if tensor.data_type and data_type not in PLAN_TYPES:
+            fix = f"use one of {', '.join(sorted(PLAN_TYPES))}; it is that of the plan's tensor"
+            report(PLAN_TYPE, f"{at} is {data_type}", at=at, fix=fix)
