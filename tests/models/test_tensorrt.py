@@ -202,14 +202,15 @@ def test_a_declared_network_is_compiled_for_the_sizes_and_precision_it_declares(
 ):
     log = machine()
     tokens = '[DynamicDim(name="tokens", min=16, opt=128, max=256)]'
-    forward = "lambda self, ids, mask: ids.float().tanh() * (mask > 0)"  # which FP16 holds for all numbers
+    forward = "lambda self, ids, mask: ids.float().tanh() * (mask > 0)"
+    between = 'inputs_between=dict.fromkeys(("ids", "mask"), Between(0, 1, why="bits"))'
     declare_network(
         "declared",
         'reference=dict, tolerance={"fp16": 0.01}',
         network=f'type("Product", (torch.nn.Module,), {{"forward": {forward}}})()',
         inputs=f'Tensor("ids", "INT32", {tokens}), Tensor("mask", "INT32", {tokens})',
         output="sum",
-        backend='TensorRt(precision="fp16", opt_batch=4)',
+        backend=f'TensorRt(precision="fp16", opt_batch=4), {between}',
     )
     root = build("declared", output=tmp_path / "out", models=models, gpu="A10G")
     assert log.read_text().split()[2:] == [
