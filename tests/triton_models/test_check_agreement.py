@@ -55,11 +55,13 @@ BACKENDS_OWN = {
     "graph-spec",
     "model-file-missing",
     "onnx-file",
+    "onnx-tensor",
     "onnxruntime-parameter",
     "plan-type",
     "pytorch-output",
     "pytorch-parameter",
     "torchscript-file",
+    "torchscript-tensor",
 }
 FILES = {
     "model.onnx": "onnxruntime",
