@@ -70,7 +70,9 @@ _NORMS = (
 )
 
 
-def halve(path: Path, comparison: Comparison, *, allowed: float, release: Release, write: bool = True) -> str:
+def halve(  # noqa: PLR0911  one for each reason
+    path: Path, comparison: Comparison, *, allowed: float, release: Release, write: bool = True
+) -> str:
     """Convert a network to FP16 in place, if its answers stay within the tolerance of its source's.
 
     Args:
