@@ -96,7 +96,7 @@ def _of_examples(build: ModelDefinition) -> Interface | None:
             if model.name == build.name and isinstance(model, PyTorchNetwork):
                 inputs = with_inputs_of_examples(model, build).inputs
                 return Interface(inputs=inputs, outputs=(), batches=model.max_batch_size != 0)
-        first = build.examples()[0].first
+        first = build.as_sent(build.examples()[0]).first
         inputs = [Tensor(name, type_of(each), [-1] * each.ndim) for name, each in first.items()]
         return Interface(inputs=inputs, outputs=(), batches=False)
     return None

@@ -32,6 +32,8 @@ class Compared:
         allowed: The largest difference allowed.
         limits: What was left out of the declared sizes, such as "tokens up to 8192 of 16384".
         ranges: The inputs whose range the declaration narrows.
+        unproven: The features of a forest for which nothing could be compared, such as "features 0 and 3":
+            its framework splits them in FP64, and the server reads FP32. Such a model only loads.
     """
 
     examples: int
@@ -40,6 +42,7 @@ class Compared:
     precision: Precision
     limits: str = ""
     ranges: Mapping[str, Range] = field(default_factory=dict)
+    unproven: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON-ready data for build.json."""
@@ -52,7 +55,7 @@ class Compared:
             for name, span in sorted(self.ranges.items())
         }
         plain = {name: getattr(self, name) for name in _PLAIN}
-        return {**plain, **_present(limits=self.limits, ranges=ranges)}
+        return {**plain, **_present(limits=self.limits, ranges=ranges, unproven=self.unproven)}
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Compared:
@@ -67,7 +70,8 @@ class Compared:
             for name, span in document.get("ranges", {}).items()
         }
         plain = {name: document[name] for name in _PLAIN}
-        return cls(**plain, limits=document.get("limits", ""), ranges=ranges)
+        texts = {name: document.get(name, "") for name in ("limits", "unproven")}
+        return cls(**plain, **texts, ranges=ranges)
 
 
 def _present(**values: Any) -> dict[str, Any]:

@@ -47,6 +47,11 @@ class Evidence:
         return self.compared[self.model].drawn if self.model in self.compared else 0
 
     @property
+    def unproven(self) -> str:
+        """The features of a forest that splits in FP64, for which neither examples nor drawn rows suffice."""
+        return self.compared[self.model].unproven if self.model in self.compared else ""
+
+    @property
     def ranges(self) -> Mapping[str, Range]:
         """The inputs whose range the declaration narrows."""
         return {name: span for part in self.compared.values() for name, span in part.ranges.items()}
@@ -65,6 +70,8 @@ class Evidence:
         if self.drawn:
             whole.append(_counted(self.drawn, "drawn row") + spans)
         rest = [*self._parts("" if self.drawn else spans), *self._answered()]
+        if self.unproven:
+            rest.append(f"not compared, as it splits {self.unproven} in FP64 and reads FP32{spans}")
         if whole:
             return "; ".join([f"equal on {' and '.join(whole)}", *rest])
         if self.loaded:
@@ -88,7 +95,7 @@ class Evidence:
             count = _counted(self.generated, "generated example")
             yield f"answered {count}{' as its source does' if self.generated_equal else ''}"
         if self.answered:
-            yield f"answered {self.answered} of your examples, not compared"
+            yield f"answered {self.answered} of your examples{'' if self.unproven else ', not compared'}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the evidence as JSON-ready data."""
@@ -109,12 +116,13 @@ def evidence_of(build: Mapping[str, Any], *, examples: int | None = None) -> Evi
     """
     compared = _compared(build)
     model = build.get("model", "")
-    own = compared[model].examples if _are_texts([model]) and model in compared else 0
+    own = compared.get(model) if _are_texts([model]) else None
+    count = max(examples or 0, own.examples if own else 0)
     return Evidence(
         model=model if _are_texts([model]) else "",
         precision=precision_of(build),
         loaded=examples is not None,
-        examples=max(own, examples or 0),
+        examples=0 if own and own.unproven else count,
         compared=compared,
     )
 
@@ -155,7 +163,7 @@ def _is_sound(compared: Compared) -> bool:
     return (
         all(type(count) is int and count >= 0 for count in (compared.examples, compared.drawn))
         and all(isinstance(bound, int | float) for span in spans for bound in (span.low, span.high))
-        and _are_texts([compared.limits, *compared.ranges, *(span.why for span in spans)])
+        and _are_texts([compared.limits, compared.unproven, *compared.ranges, *(span.why for span in spans)])
         and compared.precision in _PRECISIONS
     )
 

@@ -467,7 +467,7 @@ def _configure(
     directory = job.root / model.name
     if isinstance(model, Network | TensorFlowGraph):
         _add_labels(model, config, job)
-    add_warm_up(model, config, directory, examples=build.examples, also=warm)
+    add_warm_up(model, config, directory, examples=lambda: [*map(build.as_sent, build.examples())], also=warm)
     write_config(config, directory / CONFIG_FILE)
     return config
 

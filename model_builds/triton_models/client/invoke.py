@@ -160,7 +160,8 @@ def _value(name: str, text: str, tensor: Tensor | None, report: Report) -> Any:
 
 def _example(model: str, name: str | None, models: Path | None) -> Tensors:
     """Return the inputs of a declared example: the named one, or the first."""
-    examples = list(load_build(model, models).examples())
+    build = load_build(model, models)
+    examples = list(map(build.as_sent, build.examples()))
     named = {each.name: each for each in examples}
     if name is None and examples:
         return examples[0].first

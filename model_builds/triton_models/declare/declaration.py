@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
@@ -172,6 +172,16 @@ class ModelDefinition:
     custom_image_adds: Sequence[str] = ()
     auto_complete: bool = False
     trial: Trial | None = None
+
+    def as_sent(self, example: Example) -> Example:
+        """Return an example as requests send it: the rows of a forest in FP32, which its backend reads."""
+        if not any(isinstance(model, Forest) and model.name == self.name for model in self.models):
+            return example
+        inputs = {
+            name: value.astype("float32") if str(getattr(value, "dtype", "")) == "float64" else value
+            for name, value in example.inputs.items()
+        }
+        return replace(example, inputs=inputs)
 
     @property
     def precisions(self) -> frozenset[Precision]:

@@ -202,7 +202,8 @@ def _here(arguments: argparse.Namespace) -> Census:
         for root in arguments.roots:
             progress(f"measuring {root} ...")
             try:
-                examples = examples_of(declaration_of(root, arguments.models))
+                declaration = declaration_of(root, arguments.models)
+                examples = list(map(declaration.as_sent, examples_of(declaration)))
                 found[str(root)] = measure(root, examples, server=server, cycles=arguments.cycles)
             except FleetError as error:
                 found[str(root)] = error.problems

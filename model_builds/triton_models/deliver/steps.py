@@ -385,7 +385,7 @@ def example_request(build: ModelDefinition) -> bytes | None:
     try:
         requests = [
             encode(each.first, outputs=None, content="binary", parameters=_ALONE if each.sequence else None)
-            for each in build.examples()
+            for each in map(build.as_sent, build.examples())
         ]
     except Exception:  # noqa: BLE001 -- whatever it is, the model is served without a warm-up
         return None

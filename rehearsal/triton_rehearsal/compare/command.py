@@ -189,7 +189,7 @@ def _compare_on_gpu(builds: Mapping[str, ModelDefinition], arguments: argparse.N
 
 
 def _asking(build: ModelDefinition, server: Server) -> Ask:
-    example = first_example(build)
+    example = build.as_sent(first_example(build))
     where = f"a request for {build.name!r}"
     return lambda: answered(
         example,
@@ -223,7 +223,7 @@ def _first_answer(
 
 
 def _invoking(build: ModelDefinition, client: Client) -> Ask:
-    example = first_example(build)
+    example = build.as_sent(first_example(build))
     return lambda: answered(
         example,
         lambda inputs, parameters: client.infer(model=build.name, inputs=inputs, parameters=parameters),
@@ -240,7 +240,7 @@ class _Subject:
 
     def ask(self, instance: Instance) -> dict[str, Any]:
         return answered(
-            self.example,
+            self.build.as_sent(self.example),
             lambda inputs, parameters: self._send(instance, inputs=inputs, parameters=parameters),
         )
 

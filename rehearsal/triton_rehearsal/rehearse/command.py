@@ -281,7 +281,7 @@ def _request(model: ModelDefinition) -> tuple[bytes, str] | None:
 
     Sequences are left out, because each of their requests needs its own parameters.
     """
-    example = next((each for each in model.examples() if not each.sequence), None)
+    example = next((each for each in map(model.as_sent, model.examples()) if not each.sequence), None)
     if example is None or any(each.dtype == _NOT_IN_JSON for each in example.inputs.values()):
         return None
     try:

@@ -106,8 +106,9 @@ def _predict_one(build: ModelDefinition, client: Client, example: Example, allow
     found = reference_of(build, example)
     missing = found if isinstance(found, tuple) else ()
     expected = None if found is None or isinstance(found, tuple) else found[build.output]
-    _, cold_ms = _timed(client, build.name, example)
-    served, warm_ms = _timed(client, build.name, example)
+    request = build.as_sent(example)
+    _, cold_ms = _timed(client, build.name, request)
+    served, warm_ms = _timed(client, build.name, request)
     output = served[build.output]
     return Prediction(
         model=build.name,

@@ -10,6 +10,7 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ from triton_models.declare.models import Forest
 from triton_models.declare.requires import missing
 
 _ROWS, _FEWEST_ROWS = 512, 64
+# Rows in FP64 that show what drawn ones cannot: if all answer equally, 1 % of wrong rows is unlikely.
+_OWN_ROWS = 200
 # A forest with more trees is compared on fewer rows: 10,000 trees of XGBoost or LightGBM take one to three
 # seconds on two busy cores, and those of scikit-learn ten, for any number of rows (2026-11-28).
 _TREES_OF_ALL_ROWS = 2000
@@ -43,12 +46,13 @@ _TREES_READ = 500  # whose thresholds are drawn
 _MOST_VALUES = 256  # of a feature
 _LARGE = (1e6, 1e9)
 _BATCHES = (1, 2, 3)
+_COARSE = 1e-3  # a part of the usual distance between thresholds
 
 # FP32 rounds each sum of trees. The backend adds in FP32; scikit-learn and LightGBM in FP64.
 _ROUNDING, _TREES_OF_ROUNDING = 1e-5, 100
 # LightGBM reads smaller values as zero: RowPairFunctionFromDenseMatric in its src/c_api.cpp.
 _LIGHTGBM_ZERO = 1.1e-35
-_SHOWN = 12
+_SHOWN, _FEATURES = 12, 3
 
 
 def compare_forest(
@@ -90,22 +94,51 @@ def compare_forest(
     allowed = max(tolerance or 0.0, _rounding(model, expected))
     differences = _differences(expected, actual)
     if differences.max() > allowed:
-        _check_precision(source, rows[differences > allowed])
+        _check_precision(source, rows, differences > allowed, drawn=len(drawn))
         raise _differs(source, rows, expected, actual, allowed=allowed, codes=codes)
     if forest.answer == "class":
         _check_classes(forest, source, rows, expected, allowed=allowed)
+    ranges = {
+        f"{INPUT}, feature {feature}": Range(low=min(known), high=max(known), why="known_categories")
+        for feature, known in promised.items()
+    }
+    compared = Compared(examples=0, drawn=0, allowed=allowed, precision="fp32", ranges=ranges)
+    by_user = [rows for example, rows in own if not example.generated and rows.dtype == np.float64]
+    if features := _unproven(thresholds, np.concatenate([np.empty((0, head.features)), *by_user])):
+        return replace(compared, unproven=_say_unproven(forest, source, features))
     without = "" if gaps else ", without missing values, which it refuses"
     fewer = f", as it has {model.num_tree} trees" if len(drawn) < _ROWS else ""
     sys.stderr.write(
         f"note: {forest.name} answers as {source.framework} on {len(drawn)} drawn rows{fewer}{without}: "
         f"largest difference {differences.max():.1g}\n"
     )
-    ranges = {
-        f"{INPUT}, feature {feature}": Range(low=min(known), high=max(known), why="known_categories")
-        for feature, known in promised.items()
-    }
-    written = sum(not example.generated for example, _ in own)
-    return Compared(examples=written, drawn=len(drawn), allowed=allowed, precision="fp32", ranges=ranges)
+    return replace(compared, examples=sum(not example.generated for example, _ in own), drawn=len(drawn))
+
+
+def _unproven(thresholds: Mapping[int, Thresholds], rows: NDArray[Any]) -> list[int]:
+    """Return the features for which neither drawn rows nor the user's, in FP64, prove anything."""
+    rounded = np.isnan(rows) | (rows == rows.astype(np.float32))
+    return [
+        feature
+        for feature, known in thresholds.items()
+        if known.irregular and (len(rows) < _OWN_ROWS or rounded[:, feature].all())
+    ]
+
+
+def _say_unproven(forest: Forest, source: Source, features: Sequence[int]) -> str:
+    """Return the names of features, and write why nothing is known of a forest's answers."""
+    parts = [str(feature) for feature in features[:_FEATURES]]
+    if more := len(features) - len(parts):
+        parts.append(f"{more} more")
+    shown = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+    unproven = f"feature{'s' * (len(features) > 1)} {shown}"
+    sys.stderr.write(
+        f"note: {forest.name} is not compared with its source: {source.framework} splits {unproven} in FP64, "
+        "and the backend reads FP32. Whether values lie so near to thresholds that they go the other way, "
+        f"only your rows show: write at least {_OWN_ROWS} of them in examples(), as np.float64; or train it "
+        f"on X.astype(np.float32); or serve it as a PythonModel that calls {source.framework}\n"
+    )
+    return unproven
 
 
 def _cannot_compare(source: Source) -> str:
@@ -268,29 +301,30 @@ def _check_classes(
         raise _differs(source, rows[wrong], predicted[wrong], chosen[wrong], allowed=0.0, codes={})
 
 
-def _check_precision(source: Source, rows: NDArray[Any]) -> None:
+def _check_precision(source: Source, rows: NDArray[Any], wrong: NDArray[Any], *, drawn: int) -> None:
     """Refuse a forest that answers otherwise because FP32 cannot separate its values from its thresholds."""
     for feature, thresholds in source.thresholds.items():
         exact: list[float] = thresholds.exact.tolist()
-        for value in rows[thresholds.collapsed(rows[:, feature]), feature].tolist():
+        for row in np.flatnonzero(wrong & thresholds.collapsed(rows[:, feature])).tolist():
+            value = float(rows[row, feature])
             nearest = min(exact, key=lambda threshold: (threshold == value, abs(threshold - value)))
+            whose = " of your examples" if row >= drawn else ""
+            is_coarse = np.spacing(np.float32(abs(value))) > _COARSE * np.median(np.diff([*exact, np.inf]))
+            fix = (
+                f"subtract an offset from feature {feature}, such as its smallest value, before training and "
+                "in requests"
+            )
+            if not is_coarse:
+                fix = "train it on X.astype(np.float32)"
             raise FleetError.of(
                 what=f"feature {feature} of {source.name!r} has values that FP32 does not separate from "
-                f"thresholds, such as the value {value!r} from the threshold {nearest!r}: it has "
+                f"thresholds, such as the value {value!r}{whose} from the threshold {nearest!r}: it has "
                 f"{len(exact)} between {exact[0]!r} and {exact[-1]!r}",
                 where=f"the forest of {source.name!r}",
                 why="the backend gets FP32, which has seven digits, and would answer such rows otherwise",
-                fix=f"{_separate(feature, thresholds)} before training and in requests; or serve it as a "
-                f"PythonModel that calls {source.framework}",
+                fix=f"{fix}; or serve it as a PythonModel that calls {source.framework}",
                 rule="forest-answers",
             )
-
-
-def _separate(feature: int, thresholds: Thresholds) -> str:
-    """Return what separates the values of a feature."""
-    if thresholds.computed.any():
-        return f"round feature {feature} to {thresholds.decimals} decimals"
-    return f"subtract an offset from feature {feature}, such as its smallest value,"
 
 
 def _differs(

@@ -4,9 +4,12 @@ LightGBM and scikit-learn's histograms compare `x <= threshold` in FP64, and the
 row equals a threshold, as prices with two decimals often do, its FP32 value may lie above it: FP32 knows 1.23
 as 1.2300000191. The FP32 number nearest to a threshold decides for that row and for all below it as FP64
 does, so the checkpoint gets it, unless it stands for a larger value of the feature as well, which goes right:
-the next decimal, if the thresholds lie on or halfway between decimals, or the next FP32 number, if the rows
-are FP32. Decimals that were computed, such as prices with a tax, lie beside the decimals, and so do
-thresholds that equal them: 20.848799999999997. There, the threshold itself counts as its decimal.
+the next one on the grid of its values, or the next FP32 number, if the rows are FP32.
+
+Thresholds tell which values a feature has, if each of them is the middle of two FP32 numbers, or of two
+numbers of a grid: decimals, whole numbers, binary fractions. Any others are irregular: two values next to a
+threshold may be closer than FP32 can separate, such as sin(75 degrees) and sin(105 degrees), or not. The
+forest does not show it; the user's rows do.
 
 scikit-learn's other trees compare FP32 rows with thresholds in FP64, as the backend does on a CPU. On a GPU,
 it takes the nearest FP32 number, which may be a row's value above the threshold (treelite_importer.hpp of
@@ -26,16 +29,11 @@ from numpy.typing import NDArray
 
 CATEGORICAL = 2  # TreeNodeType::kCategoricalTestNode of Treelite 4
 _WITH_LOWER = (2, 5)  # `<` and `>=` in Operator of Treelite 4: include/treelite/enum/operator.h
-_MOST_DECIMALS = 6
-_ROUNDED = 8  # units in the last place by which half a sum of decimals, in FP64, is not exact
-# What shows that decimals are computed: thresholds next to decimals that are no middles of plain ones. The
-# two values of a middle lie no further from it than the next thresholds, so one that has none there proves it
-# (no threshold of 35 kinds of plain decimals was such). LightGBM's thresholds are never values of training,
-# so few rows equal them: a small part of proofs is let pass. If histograms of scikit-learn have many
-# thresholds, nearly all next to decimals, these are values, and the few middles are those of near values.
-_GAPS, _PART_OF_LIGHTGBM = 64, 0.05
-_MANY, _EQUAL, _PART_OF_EQUAL, _OF_BOTH = 128, 0.95, 0.02, 0.25
+_MOST_DECIMALS, _MOST_GAPS, _MANY, _FEW = 6, 128, 16, 3
+# The middle of two FP32 numbers of similar size has 25 bits; of others, more. FP64 has 53.
+_BITS, _SIMILAR, _MOST_BITS = 53, 25, 40
 _LOW_BITS = 16  # of the 29 that FP32 has not; halves of sums of FP32 numbers leave these at zero
+_BINARY, _DECIMAL = 2.0**34, 2.0**48  # the largest doubled numbers of a grid
 _TINY = 1e-30  # LightGBM's bounds of zero are 1e-35
 # Values this near to a threshold are drawn, as a part of the distance to the next ones: if FP32 cannot hold
 # these apart, about one row of a thousand is answered wrong.
@@ -49,35 +47,41 @@ class Thresholds:
     Attributes:
         exact: In ascending order, in FP64.
         rounded: The FP32 numbers of the checkpoint.
-        decimals: Of the values that the feature has; None if it has others.
+        scale: The values of the feature are whole numbers divided by this; None without such a grid.
         own: True for a threshold that is rounded for rows equal to itself.
-        computed: True for one that is a decimal as the feature's rows have it, which were computed.
+        irregular: True if rows in FP64 have other values than FP32 numbers and those of a grid.
     """
 
     exact: NDArray[Any]
     rounded: NDArray[Any]
-    decimals: int | None
+    scale: float | None
     own: NDArray[Any]
-    computed: NDArray[Any]
+    irregular: bool
 
     @classmethod
     def of(cls, exact: NDArray[Any], *, may_be_values: bool) -> Thresholds:
-        """Return the thresholds of a feature as the checkpoint has them; they may equal values of rows."""
+        """Return the thresholds of a feature as the checkpoint has them.
+
+        Those of LightGBM are the FP64 numbers after the middle of two values (GetDoubleUpperBound of its
+        src/io/bin.cpp, read 2026-11-28). Those of scikit-learn are middles, or values of rows.
+        """
         nearest, low = _nearest(exact), _down(exact)
         fixed = (np.abs(exact) <= _TINY) | (np.abs(exact) > np.finfo(np.float32).max)
-        decimals = _decimals(exact[~fixed])
-        own, computed = ~(fixed | _of_fp32(exact)), np.zeros(len(exact), bool)
-        rounded = np.where(own, nearest, low)
-        if decimals is not None:
-            near = ~fixed & _near(exact, decimals)
-            if _are_computed(exact, near, decimals, may_be_values=may_be_values):
-                computed = near
-            lower, upper = map(_nearest, _sides(exact, computed, decimals))
+        middles = (exact if may_be_values else np.nextafter(exact, -np.inf))[~fixed]
+        of_fp32 = _are_middles_of_fp32(middles)
+        scale = None if of_fp32 else _scale(middles, may_be_values=may_be_values)
+        own, rounded = ~fixed, nearest
+        if of_fp32:
+            own, rounded = np.zeros(len(exact), bool), low
+        elif scale is not None:
+            lower, upper = map(_nearest, _beside(exact, exact, scale))
             apart = ~fixed & (nearest < upper)
             at_value = np.where((upper == low) & (lower < low), _before(low), np.maximum(lower, low))
             rounded = np.where(apart, nearest, np.where(fixed, low, at_value))
-            own = computed | (apart & ~near)
-        return cls(exact=exact, rounded=rounded, decimals=decimals, own=own, computed=computed)
+            own = apart & (np.abs(exact - np.round(exact * scale) / scale) > 2 * np.spacing(np.abs(exact)))
+        irregular = not of_fp32 and scale is None
+        rounded = np.where(fixed, low, rounded)
+        return cls(exact=exact, rounded=rounded, scale=scale, own=own, irregular=irregular)
 
     def rows(self) -> NDArray[Any]:
         """Return values in FP64 next to which answers change."""
@@ -87,16 +91,11 @@ class Thresholds:
             window = np.ones(min(_WINDOW, len(gaps)))
             means = np.convolve(gaps, window, "same") / np.convolve(np.ones(len(gaps)), window, "same")
             step = _NEAR * np.minimum(np.append(means, means[-1]), np.append(means[0], means))
-        if self.decimals is None:
-            values = [t[self.own], (t - step)[self.own], (t + step)[self.own]]
-        else:
-            near = _sides(t, self.computed, self.decimals)
+        values = [t[self.own], (t - step)[self.own], (t + step)[self.own]]
+        if self.scale is not None:
+            near = _beside(t, t, self.scale)
             apart = _nearest(near[0]) != _nearest(near[1])
-            values = [near[0][apart], near[1][apart], *_beside(t - step, t + step, self.decimals)]
-            values = [*map(self._as_computed, values), t[self.own]]
-            # Multiples of 0.0119 are each computed in one way, and sums of prices in several.
-            if np.gcd.reduce(np.round(t[self.computed] * 10.0**self.decimals).astype(np.int64)) == 1:
-                values.append(np.nextafter(t[self.computed], np.inf))
+            values = [near[0][apart], near[1][apart], *_beside(t - step, t + step, self.scale), t[self.own]]
         singles = np.concatenate([self.rounded, _before(self.rounded), -_before(-self.rounded)])
         drawn = np.concatenate([*values, singles[~self.collapsed(singles)]])
         return np.unique(drawn[np.abs(drawn) < np.finfo(np.float32).max])
@@ -108,27 +107,15 @@ class Thresholds:
 
     def restored(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return the values in FP64 that FP32 numbers stand for."""
-        numbers = column.astype(np.float64)
-        if self.decimals is not None:
-            scale = 10.0**self.decimals
-            values = np.round(numbers * scale) / scale
-            values = self._as_computed(np.where(_nearest(values) == numbers, values, numbers))
-        else:
-            values = numbers
+        values = numbers = column.astype(np.float64)
+        if self.scale is not None:
+            on_grid = np.round(numbers * self.scale) / self.scale
+            values = np.where(_nearest(on_grid) == numbers, on_grid, numbers)
         exact, own = self.exact[self.own], self.rounded[self.own]
         if not len(own):
             return values
         at = np.minimum(np.searchsorted(own, numbers), len(own) - 1)
         return np.where(own[at] == numbers, exact[at], values)
-
-    def _as_computed(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Return decimals with those replaced that a threshold has as they were computed."""
-        computed = self.exact[self.computed]
-        if self.decimals is None or not len(computed):
-            return column
-        decimals = _decimal(computed, self.decimals)
-        at = np.minimum(np.searchsorted(decimals, column), len(computed) - 1)
-        return np.where(decimals[at] == column, computed[at], column)
 
 
 def thresholds_of(model: treelite.Model, *, may_be_values: bool) -> Mapping[int, Thresholds]:
@@ -224,76 +211,68 @@ def _of_fp32(values: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(((bits + 2) & ((1 << _LOW_BITS) - 1)) <= 4)  # noqa: PLR2004
 
 
-def _decimals(values: NDArray[Any]) -> int | None:
-    """Return how many decimals a feature has whose thresholds are these; None if it has more."""
+def _are_middles_of_fp32(middles: NDArray[Any]) -> bool:
+    """Return whether each number, in ascending order, may be the middle of two FP32 numbers.
+
+    One with more bits than others is the middle of a much smaller number and itself doubled, between which
+    there is no other middle.
+    """
+    fractions, exponents = np.frexp(middles)
+    ones = np.abs(fractions * 2.0**_BITS).astype(np.int64)
+    bits = _BITS - np.log2(np.maximum(ones & -ones, 1)).astype(int)
+    smaller = np.ldexp(1.0, exponents + _SIMILAR - bits)
+    before = np.append(-np.inf, middles[:-1])
+    after = np.append(middles[1:], np.inf)
+    is_next = np.where(middles > 0, before < smaller, after > -smaller)
+    return bool(((bits <= _SIMILAR) | ((bits <= _MOST_BITS) & is_next)).all())
+
+
+def _scale(middles: NDArray[Any], *, may_be_values: bool) -> float | None:
+    """Return the scale of the grid of whole numbers, binary fractions or decimals that has these middles."""
+    largest = float(np.abs(middles).max(initial=0))
+    for power in range(_BITS):
+        doubled = middles * 2.0 ** (power + 1)
+        if 2 * largest * 2.0**power > _BINARY:
+            break
+        if (doubled == np.round(doubled)).all():
+            return 2.0 ** (power + may_be_values)
     for decimals in range(_MOST_DECIMALS + 1):
-        doubled = values * (2 * 10.0**decimals)
-        near = np.abs(doubled - np.round(doubled)) <= _noise(doubled)
-        if near.all() and (np.abs(doubled) < 1 << 48).all():
-            return decimals
+        scale = 10.0**decimals
+        numbers = np.round(2 * scale * middles)
+        noise = 2 * np.spacing(np.abs(middles))
+        if 2 * largest * scale > _DECIMAL:
+            break
+        if (np.abs(middles - numbers / 2 / scale) <= noise).all():
+            return scale if _are_plain(middles, numbers, scale, may_be_values=may_be_values) else None
     return None
 
 
-def _near(exact: NDArray[Any], decimals: int) -> NDArray[Any]:
-    """Return which thresholds are decimals, up to what computing them left."""
-    return np.asarray(np.abs(exact - _decimal(exact, decimals)) <= _noise(exact))
+def _are_plain(middles: NDArray[Any], numbers: NDArray[Any], scale: float, *, may_be_values: bool) -> bool:
+    """Return whether numbers are middles of plain decimals to the last bit; computed ones lie beside.
 
-
-def _are_computed(exact: NDArray[Any], near: NDArray[Any], decimals: int, *, may_be_values: bool) -> bool:
-    """Return whether a feature has decimals that were computed, as the thresholds near decimals tell.
-
-    The middle of two plain decimals, as FP64 computes it, may lie beside a decimal as well.
+    Args:
+        middles: In ascending order.
+        numbers: The middles, doubled, in units of the last decimal.
+        scale: The number of these units in 1.
+        may_be_values: They may be the decimals themselves. Then those of scikit-learn's histograms, which
+            mostly are, also have to be as many middles of an odd number of units as of an even one.
     """
-    scale, t, are_many = 10.0**decimals, exact[near], len(exact) >= _MANY
-    numbers = np.round(t * scale)
-    grid = max(1, int(np.gcd.reduce(np.diff(numbers).astype(np.int64)))) if are_many else 1
-    step = grid // 2 if grid % 2 == 0 else grid  # 9 in degrees of Fahrenheit that were degrees of Celsius
-    steps = step * np.arange(_GAPS)[:, None]
-    gaps = np.diff(exact, prepend=-np.inf, append=np.inf)
-    widest = np.round(np.minimum(gaps[:-1], gaps[1:])[near] * scale)
-    proofs, unlikely, others = len(t), len(t), len(t)
-    for low, high in (  # cents / 100 and cents * 0.01, which are never below decimals
-        ((numbers - steps) / scale, (numbers + steps) / scale),
-        ((numbers - steps) * (1 / scale), (numbers + steps) * (1 / scale)),
-    ):
-        if may_be_values:  # middles of distinct values, or of percentiles
-            is_middle = ((low + high) / 2 == t) | (high - (high - low) / 2 == t)
-        else:
-            is_middle = np.nextafter((low + high) / 2, np.inf) == t
-        may_be = (is_middle & (steps <= widest)).any(axis=0) | (widest >= step * _GAPS)
-        proofs = min(proofs, int((~may_be).sum()))
-        others = min(others, int((low[0] != t).sum()))
-        unlikely = min(unlikely, int((~(is_middle & (steps <= max(step, 2))).any(axis=0)).sum()))
-    if not may_be_values:
-        return proofs > _PART_OF_LIGHTGBM * len(t)
-    if not are_many or len(t) <= _EQUAL * len(exact):
-        return proofs > 0
-    # Of middles of plain decimals, as many are halfway between decimals, if these are odd and even ones.
-    odd = float((numbers % 2).mean())
-    of_both = min(odd, 1 - odd) > _OF_BOTH and others > 2 * (len(exact) - len(t)) + 3
-    return proofs > 0 or of_both or unlikely > _PART_OF_EQUAL * len(t)
+    is_odd, gaps = numbers % 2 == 1, np.diff(numbers, prepend=-np.inf, append=np.inf)
+    widest, unit = np.minimum(gaps[:-1], gaps[1:]), 1
+    if may_be_values and len(numbers) >= _MANY:  # steps of 36 in km/h of m/s
+        grid = int(np.gcd.reduce(np.diff(numbers).astype(np.int64)))
+        unit = grid // 2 if grid % 2 == 0 else grid
+        if grid % 2 and ((middles != numbers / 2 / scale) & ~is_odd).sum() > 2 * is_odd.sum() + _FEW:
+            return False
+    steps = unit * np.arange(0 if may_be_values else 1, _MOST_GAPS)[:, None]
+    low, high = (numbers - steps) / 2 / scale, (numbers + steps) / 2 / scale
+    is_middle = ((low + high) / 2 == middles) | (may_be_values & (high - (high - low) / 2 == middles))
+    may_be = is_middle & (steps <= widest) & ((numbers - steps) % 2 == 0)
+    return bool((may_be.any(axis=0) | (widest >= unit * _MOST_GAPS)).all())
 
 
-def _noise(values: NDArray[Any]) -> NDArray[Any]:
-    """Return how far from decimals values may be; differences are computed from larger ones."""
-    sizes = np.abs(values)
-    return np.asarray(np.maximum(_ROUNDED * np.spacing(sizes), np.spacing(sizes.max(initial=0))))
-
-
-def _decimal(values: NDArray[Any], decimals: int) -> NDArray[Any]:
-    scale = 10.0**decimals
-    return np.asarray(np.round(values * scale) / scale)
-
-
-def _sides(exact: NDArray[Any], own: NDArray[Any], decimals: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the decimals next to thresholds; a threshold that is one as it was computed counts as it."""
-    values = np.where(own, _decimal(exact, decimals), exact)
-    return _beside(values, values, decimals)
-
-
-def _beside(low: NDArray[Any], high: NDArray[Any], decimals: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the largest decimals that are not above some values, and the smallest that are above others."""
-    scale = 10.0**decimals
+def _beside(low: NDArray[Any], high: NDArray[Any], scale: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the largest numbers of a grid that are not above some, and the smallest above others."""
     below = np.floor(low * scale) + 1
     below = np.where(below / scale <= low, below, below - 1)
     above = np.floor(high * scale)

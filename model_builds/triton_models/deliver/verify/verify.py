@@ -218,7 +218,7 @@ def expected_answers(root: Path, declaration: ModelDefinition) -> Expected:
         output=declaration.output,
         precisions=tuple(precisions),
         allowed=allowed,
-        answers=[(example, reference_of(declaration, example)) for example in examples],
+        answers=[(declaration.as_sent(example), reference_of(declaration, example)) for example in examples],
     )
 
 
