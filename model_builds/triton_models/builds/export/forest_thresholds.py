@@ -214,17 +214,18 @@ def _of_fp32(values: NDArray[Any]) -> NDArray[Any]:
 def _are_middles_of_fp32(middles: NDArray[Any]) -> bool:
     """Return whether each number, in ascending order, may be the middle of two FP32 numbers.
 
-    One with more bits than others is the middle of a much smaller number and itself doubled, between which
-    there is no other middle.
+    One with more bits than others is the middle of a much smaller number and about the double of itself,
+    between which there is no other middle: half of sin(15 degrees) and sin(180 degrees), which is 1e-16.
     """
     fractions, exponents = np.frexp(middles)
     ones = np.abs(fractions * 2.0**_BITS).astype(np.int64)
     bits = _BITS - np.log2(np.maximum(ones & -ones, 1)).astype(int)
-    smaller = np.ldexp(1.0, exponents + _SIMILAR - bits)
+    tiny = np.abs(middles - _nearest(middles)) < np.ldexp(1.0, exponents - _MOST_BITS)
+    smaller = np.ldexp(1.0, exponents + _SIMILAR - np.where(tiny, _MOST_BITS, bits))
     before = np.append(-np.inf, middles[:-1])
     after = np.append(middles[1:], np.inf)
     is_next = np.where(middles > 0, before < smaller, after > -smaller)
-    return bool(((bits <= _SIMILAR) | ((bits <= _MOST_BITS) & is_next)).all())
+    return bool(((bits <= _SIMILAR) | ((tiny | (bits <= _MOST_BITS)) & is_next)).all())
 
 
 def _scale(middles: NDArray[Any], *, may_be_values: bool) -> float | None:
