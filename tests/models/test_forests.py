@@ -21,6 +21,7 @@ from sklearn import ensemble, tree
 from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
 
 from tests.reported import reported
+from triton_models.artifact.evidence import evidence_of
 from triton_models.artifact.forest_head import ForestHead
 from triton_models.artifact.pbtxt import read_config, write_config
 from triton_models.base.errors import FleetError, Problem
@@ -31,6 +32,8 @@ from triton_models.builds.export.forest_thresholds import round_thresholds
 from triton_models.builds.export.forests import forest_reference, write_forest
 from triton_models.check.check import check_path
 from triton_models.check.target import target
+from triton_models.declare.reading import load_build
+from triton_models.deliver.verify.verify import expected_answers
 from triton_models.spec import Forest, LocalWeights
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
@@ -869,36 +872,145 @@ def test_decimals_with_a_factor_answer_as_in_fp64(factor: float, tmp_path: Path)
     np.testing.assert_allclose(reference["output__0"][:, 0], trained.predict(rows), atol=1e-4)
 
 
-def test_plain_decimals_two_steps_apart_are_not_taken_for_computed_ones(tmp_path: Path) -> None:
-    rows, _, trained = of_computed(np.random.default_rng(1).integers(0, 120, 3000) * 2 / 10)
-    np.testing.assert_allclose(
-        answers(build_forest(tmp_path, trained), rows), trained.predict(rows), atol=1e-4
-    )
+HOURS = np.random.default_rng(4).integers(0, 24, 3000)
+TEMPERATURES = np.round(10 + np.random.default_rng(5).normal(size=3000).cumsum() / 10, 1)
+
+
+def rolling(values: Any, count: int) -> Any:
+    """Return rolling means as pandas computes them: it adds the new value, and subtracts the old one."""
+    sums = np.cumsum(np.concatenate([values[:1], values[1:] - np.pad(values, (count, 0))[1 : len(values)]]))
+    return sums / np.minimum(np.arange(len(values)) + 1, count)
 
 
 COMPUTED = {
-    "amount": (np.round(money(1), 1) * np.random.default_rng(2).integers(1, 6, 3000), 1),
-    "sum": (np.round(money(1), 1) + np.round(money(2), 1), 1),
-    "hours": (np.round(np.random.default_rng(2).integers(0, 600, 3000) / 60, 2) + 0.25, 2),
-    "difference": (money(1) - np.round(money(2) / 10, 2), 2),
-    "discount": (money(1) * (1 - np.random.default_rng(2).integers(0, 9, 3000) / 10), 3),
-    "mean": (np.round(np.random.default_rng(3).uniform(1, 10, (3000, 5)), 1).mean(axis=1), 2),
+    "hour": np.sin(2 * np.pi * HOURS / 24),
+    "rolling": rolling(TEMPERATURES, 7),
+    "entropy": -((HOURS + 1) / 26 * np.log((HOURS + 1) / 26) + (25 - HOURS) / 26 * np.log((25 - HOURS) / 26)),
+    "sum": np.round(money(1), 1) + np.round(money(2), 1),
+    "discount": money(1) * (1 - np.random.default_rng(2).integers(0, 9, 3000) / 10),
+    "mean": np.round(np.random.default_rng(3).uniform(1, 10, (3000, 5)), 1).mean(axis=1),
+    "continuous": np.random.default_rng(2).lognormal(12, 1.5, 3000),
 }
 
 
+def words_of(root: Path, *, examples: int | None = 1) -> str:
+    return evidence_of(json.loads((root / "build.json").read_text()), examples=examples).words()
+
+
 @pytest.mark.parametrize("kind", COMPUTED)
-def test_decimals_that_were_computed_in_several_ways_are_refused_until_they_are_rounded(
-    kind: str, tmp_path: Path
+@IN_FP64
+def test_a_forest_of_values_that_only_its_user_knows_is_not_called_equal_until_it_is_of_fp32(
+    kind: str, fit: Callable[[Any, Any], Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    column, decimals = COMPUTED[kind]
-    with pytest.raises(FleetError) as error:
-        build_forest(tmp_path, of_computed(column)[2])
-    (problem,) = error.value.problems
-    assert "feature 0 of 'net' has values that FP32 does not separate" in problem.what
-    assert f"round feature 0 to {decimals} decimals before training" in problem.fix
-    rows, _, trained = of_computed(np.round(column, decimals))
-    root = build_forest(tmp_path, trained, name="rounded")
+    rows, target, _ = of_computed(COMPUTED[kind])
+    refusal = ""
+    try:
+        root = build_forest(tmp_path, fit(rows, target))
+    except FleetError as error:  # two thresholds are closer than FP32 separates
+        refusal = error.problems[0].fix
+    if refusal:
+        assert "train it on X.astype(np.float32)" in refusal
+    else:
+        text = capfd.readouterr().err
+        assert "splits feature 0 in FP64" in text
+        assert "write at least 200 of them in examples(), as np.float64" in text
+        expected = "loads; not compared, as it splits feature 0 in FP64 and reads FP32"
+        assert words_of(root, examples=0) == expected
+        assert evidence_of(json.loads((root / "build.json").read_text()), examples=3).status == "loads"
+    rows = rows.astype(np.float32)
+    trained = fit(rows, target)
+    root = build_forest(tmp_path, trained, name="single")
     np.testing.assert_allclose(answers(root, rows), trained.predict(rows), atol=1e-4)
+    assert words_of(root) == "equal on 1 of your examples and 512 drawn rows"
+
+
+def build_with_rows(models: Path, trained: Any, rows: Any, *, generated: bool = False) -> Path:
+    """Build a forest with an example of some rows."""
+    models.mkdir(exist_ok=True)
+    (models / "net.pkl").write_bytes(pickle.dumps(trained))
+    np.save(models / "rows.npy", rows)
+    declare(models, "net", models / "net.pkl")
+    code = (
+        "def examples():\n    import numpy as np\n"
+        f"    inputs = {{'input__0': np.load({str(models / 'rows.npy')!r})}}\n"
+        f"    return [Example(name='own', inputs=inputs, generated={generated})]\n\nBUILD ="
+    )
+    file = models / "net" / "build.py"
+    text = file.read_text().replace("BUILD =", code).replace("examples=list", "examples=examples")
+    file.write_text(text.replace("forest_reference(WEIGHTS)", "forest_reference(estimator=estimator)"))
+    return build("net", models=models, output=models / "out")
+
+
+def test_two_hundred_rows_in_fp64_prove_what_drawn_rows_cannot(tmp_path: Path) -> None:
+    rows, target, _ = of_computed(COMPUTED["continuous"])
+    trained = leaves(rows, target)
+    equal = "equal on 1 of your examples and 512 drawn rows"
+    assert words_of(build_with_rows(tmp_path / "enough", trained, rows[:200])) == equal
+    for name, own, generated in (
+        ("few", rows[:199], False),
+        ("single", rows[:200].astype(np.float32), False),
+        ("rounded", rows[:200].astype(np.float32).astype(np.float64), False),
+        ("generated", rows[:200], True),
+    ):
+        assert words_of(build_with_rows(tmp_path / name, trained, own, generated=generated)).startswith(
+            "loads; not compared"
+        )
+
+
+@IN_FP64
+def test_own_rows_in_fp64_that_differ_fail_the_build_and_the_fix_works(
+    fit: Callable[[Any, Any], Any], tmp_path: Path
+) -> None:
+    rows, target, _ = of_computed(COMPUTED["hour"])
+    target = np.random.default_rng(1).normal(size=24)[HOURS]
+    with pytest.raises(FleetError) as error:
+        build_with_rows(tmp_path / "double", fit(rows, target), rows[:30])
+    (problem,) = error.value.problems
+    assert "of your examples from the threshold" in problem.what
+    assert problem.fix.startswith("train it on X.astype(np.float32)")
+    single = rows.astype(np.float32)
+    root = build_with_rows(tmp_path / "single", fit(single, target), single[:30])
+    assert words_of(root) == "equal on 1 of your examples and 512 drawn rows"
+
+
+def test_rows_in_fp64_are_sent_in_fp32_and_compared_by_their_own_values(tmp_path: Path) -> None:
+    rows, target, _ = of_computed(COMPUTED["continuous"])
+    trained = leaves(rows, target)
+    root = build_with_rows(tmp_path, trained, rows[:64])
+    expected = expected_answers(root, load_build("net", tmp_path))
+    ((example, answer),) = expected.answers
+    assert example.inputs["input__0"].dtype == np.float32
+    np.testing.assert_allclose(answer["output__0"][:, 0], trained.predict(rows[:64]), atol=1e-6)
+
+
+PLAIN = {
+    "temperatures": lambda random: np.round(random.normal(12, 8, 3000), 1),
+    "counts": lambda random: random.poisson(3, 3000),
+    "flags": lambda random: random.integers(0, 2, 3000),
+    "ids": lambda random: random.integers(10**8, 10**9, 3000),
+    "seconds": lambda random: random.integers(1_600_000_000, 1_750_000_000, 3000),
+    "prices": lambda random: np.round(random.lognormal(3, 1, 3000), 2),
+    "cents": lambda random: np.round(100 * random.lognormal(3, 1, 3000)),
+    "few prices": lambda random: random.choice([0.99, 2.49, 4.99, 19.99], 3000),
+    "skewed prices": lambda random: np.round(random.lognormal(8, 3, 3000), 2),
+    "longitudes": lambda random: np.round(random.uniform(-122.5, -121.5, 3000), 4),
+    "megabytes": lambda random: random.choice(random.integers(0, 2**31, 900), 3000) / 2**20,
+    "FP32": lambda random: random.lognormal(0, 3, 3000).astype(np.float32),
+    "sine in FP32": lambda random: np.sin(random.integers(0, 24, 3000) * np.pi / 12).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+@IN_FP64
+def test_plain_values_are_equal_on_drawn_rows(
+    kind: str, fit: Callable[[Any, Any], Any], tmp_path: Path
+) -> None:
+    rows, target, _ = of_computed(PLAIN[kind](np.random.default_rng(0)).astype(float))
+    trained = fit(rows, target)
+    root = build_forest(tmp_path, trained)
+    assert words_of(root, examples=0) == "equal on 512 drawn rows"
+    differs = np.abs(answers(root, rows) - trained.predict(rows)) > 1e-4
+    assert differs.mean() <= 1e-3
 
 
 def of_seconds(kind: Any, **options: Any) -> tuple[Any, Any]:

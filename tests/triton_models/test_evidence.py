@@ -74,6 +74,12 @@ def evidence(**values: Any) -> Evidence:
             "encoder is equal on 512 drawn rows",
         ),
         (evidence(loaded=False), "unknown", "unknown; no verification is recorded"),
+        (
+            evidence(answered=2, compared={"top": compared(0, unproven="features 0 and 3")}),
+            "loads",
+            "loads; answered 2 of your examples; not compared, as it splits features 0 and 3 in FP64 and "
+            "reads FP32",
+        ),
     ],
 )
 def test_the_words_say_what_was_compared_and_no_more(known: Evidence, status: str, words: str) -> None:
@@ -135,3 +141,9 @@ def test_a_record_says_what_its_build_compared_and_a_verification_adds_its_examp
 def test_a_record_from_outside_that_no_build_wrote_proves_nothing(compared: Any) -> None:
     build = {"model": "net", "compared": compared, "precisions": [["fp16"], 3]}
     assert (evidence_of(build).status, precision_of(build)) == ("unknown", "fp32")
+
+
+def test_examples_of_a_forest_that_splits_in_fp64_are_no_evidence() -> None:
+    record = {"model": "top", "compared": {"top": compared(0, unproven="feature 1").as_dict()}}
+    known = evidence_of(record, examples=3)
+    assert (known.status, known.examples) == ("loads", 0)

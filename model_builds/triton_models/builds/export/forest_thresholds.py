@@ -49,14 +49,17 @@ class Thresholds:
         rounded: The FP32 numbers of the checkpoint.
         scale: The values of the feature are whole numbers divided by this; None without such a grid.
         own: True for a threshold that is rounded for rows equal to itself.
-        irregular: True if rows in FP64 have other values than FP32 numbers and those of a grid.
     """
 
     exact: NDArray[Any]
     rounded: NDArray[Any]
     scale: float | None
     own: NDArray[Any]
-    irregular: bool
+
+    @property
+    def irregular(self) -> bool:
+        """True if rows in FP64 have other values than FP32 numbers and those of a grid."""
+        return self.scale is None and bool(self.own.any())
 
     @classmethod
     def of(cls, exact: NDArray[Any], *, may_be_values: bool) -> Thresholds:
@@ -77,11 +80,9 @@ class Thresholds:
             lower, upper = map(_nearest, _beside(exact, exact, scale))
             apart = ~fixed & (nearest < upper)
             at_value = np.where((upper == low) & (lower < low), _before(low), np.maximum(lower, low))
-            rounded = np.where(apart, nearest, np.where(fixed, low, at_value))
+            rounded = np.where(apart, nearest, at_value)
             own = apart & (np.abs(exact - np.round(exact * scale) / scale) > 2 * np.spacing(np.abs(exact)))
-        irregular = not of_fp32 and scale is None
-        rounded = np.where(fixed, low, rounded)
-        return cls(exact=exact, rounded=rounded, scale=scale, own=own, irregular=irregular)
+        return cls(exact=exact, rounded=np.where(fixed, low, rounded), scale=scale, own=own)
 
     def rows(self) -> NDArray[Any]:
         """Return values in FP64 next to which answers change."""
@@ -251,12 +252,7 @@ def _scale(middles: NDArray[Any], *, may_be_values: bool) -> float | None:
 def _are_plain(middles: NDArray[Any], numbers: NDArray[Any], scale: float, *, may_be_values: bool) -> bool:
     """Return whether numbers are middles of plain decimals to the last bit; computed ones lie beside.
 
-    Args:
-        middles: In ascending order.
-        numbers: The middles, doubled, in units of the last decimal.
-        scale: The number of these units in 1.
-        may_be_values: They may be the decimals themselves. Then those of scikit-learn's histograms, which
-            mostly are, also have to be as many middles of an odd number of units as of an even one.
+    Of middles that are no plain decimals, about as many are halfway between decimals.
     """
     is_odd, gaps = numbers % 2 == 1, np.diff(numbers, prepend=-np.inf, append=np.inf)
     widest, unit = np.minimum(gaps[:-1], gaps[1:]), 1
