@@ -637,7 +637,9 @@ def test_a_source_moves_in_fp64_and_by_each_rounding_although_one_of_them_fails(
     assert source.rounded(blank, draw=0)["Y"].dtype == np.float64
     drawing = Drawn(model=OnnxFile(name="net", max_batch_size=8), inputs=[])
     comparison = compared.Comparison(source=source, drawing=drawing)
-    assert comparison._movement(blank, "Y", exact, 1).max() > 1e-6
+    few, all_ = (comparison._movement(blank, "Y", exact, 1, enough=np.full(1, most)) for most in (1e-9, 1.0))
+    assert 1e-9 < few.max() <= all_.max()
+    assert all_.max() > 1e-6
 
 
 def test_a_network_without_a_batch_gets_rows_of_every_kind(tmp_path):

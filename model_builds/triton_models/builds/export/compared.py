@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -239,7 +239,8 @@ class Comparison:
             if (errors <= limits).all():
                 continue
             if drawn:
-                moved = self._movement(request, name, value, rows)
+                enough = np.maximum(errors - limits, 0) * (1e-30 if whole else 1 / _MOVES)
+                moved = self._movement(request, name, value, rows, enough=enough)
                 limits = np.where(moved > 0, np.inf, limits) if whole else limits + _MOVES * moved
                 if (errors <= limits).all() or _only_ties(value, answer, exact, other):
                     continue
@@ -249,25 +250,27 @@ class Comparison:
             return Difference(output=name, amount=amount, allowed=allowed, request=only, drawn=drawn)
         return None
 
-    def _movement(self, request: Tensors, output: str, value: np.ndarray, rows: int) -> np.ndarray:
+    def _movement(
+        self, request: Tensors, output: str, value: np.ndarray, rows: int, *, enough: np.ndarray
+    ) -> np.ndarray:
         """Return how far the source's own answer moves with the last bit of inputs, and of what it computes.
 
-        Small whole numbers are exact. But scores that are all zero tie, so for whole numbers zeros move, too.
+        Further roundings are tried until that is enough. Small whole numbers are exact. But scores that are
+        all zero tie, so for whole numbers zeros move, too.
         """
-        others = [self.source(_moved(request, to))[output] for to in (np.inf, -np.inf, 0)]
-        runs: list[Callable[[], Answers]] = []
-        if value.dtype.kind != "f":
-            runs.append(functools.partial(self.source, _without_zeros(request)))
+        requests = [_moved(request, to) for to in (np.inf, -np.inf, 0)]
+        requests += [_without_zeros(request)] * (value.dtype.kind != "f")
+        runs = [functools.partial(self.source, moved) for moved in requests]
         if isinstance(self.source, ModuleRun):
             runs += [functools.partial(self.source.rounded, request, draw=draw) for draw in range(1 + _DRAWS)]
+        most: Any = 0.0
         for run in runs:
-            with contextlib.suppress(Exception):  # of a network that fixes types, or has no FP64, as biases
-                others.append(run()[output])
-        moved: Any = 0.0
-        for other in others:
-            errors, _ = _errors(value, other, rows)
-            moved = np.maximum(moved, np.where(np.isfinite(errors), errors, 0.0))
-        return np.asarray(moved)
+            with contextlib.suppress(Exception):  # of a network that fixes types, or has no FP64
+                errors, _ = _errors(value, run()[output], rows)
+                most = np.maximum(most, np.where(np.isfinite(errors), errors, 0.0))
+            if np.all((most > enough) | (enough == 0)):
+                break
+        return np.asarray(most)
 
     def _check_range(self, name: str, span: Between) -> None:
         model, inputs = self.drawing.model.name, [tensor.name for tensor in self.drawing.inputs]
