@@ -174,7 +174,7 @@ class Row:
             values *= _SMALL[kind][place // len(_KINDS_WITHIN) % 2]
         elif kind == "even":
             values = self._even(values)
-        return np.clip(values, span.low, span.high)
+        return np.asarray(np.clip(values, span.low, span.high))
 
 
 def _fitted(values: np.ndarray | None, shape: Sequence[int], otherwise: float) -> Any:
