@@ -6,7 +6,7 @@ import json
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,10 @@ from triton_models.builds.export.forests import forest_reference, write_forest
 from triton_models.check.check import check_path
 from triton_models.check.target import target
 from triton_models.declare.reading import load_build
-from triton_models.deliver.verify.verify import expected_answers
+from triton_models.deliver.verify.server import local_server
+from triton_models.deliver.verify.verify import expected_answers, verify
 from triton_models.spec import Forest, LocalWeights
+from triton_rehearsal.triton import command
 from triton_rehearsal.triton.contract import MultiModelContract
 from triton_rehearsal.triton.server import TritonServer
 
@@ -925,15 +927,17 @@ def test_a_forest_of_values_that_only_its_user_knows_is_not_called_equal_until_i
 
 
 def build_with_rows(models: Path, trained: Any, rows: Any, *, generated: bool = False) -> Path:
-    """Build a forest with an example of some rows."""
+    """Build a forest with examples of 64 rows each."""
     models.mkdir(exist_ok=True)
     (models / "net.pkl").write_bytes(pickle.dumps(trained))
     np.save(models / "rows.npy", rows)
     declare(models, "net", models / "net.pkl")
     code = (
         "def examples():\n    import numpy as np\n"
-        f"    inputs = {{'input__0': np.load({str(models / 'rows.npy')!r})}}\n"
-        f"    return [Example(name='own', inputs=inputs, generated={generated})]\n\nBUILD ="
+        f"    rows = np.load({str(models / 'rows.npy')!r})\n"
+        "    parts = {str(row): {'input__0': rows[row : row + 64]} for row in range(0, len(rows), 64)}\n"
+        f"    return [Example(name=n, inputs=part, generated={generated}) for n, part in parts.items()]\n\n"
+        "BUILD ="
     )
     file = models / "net" / "build.py"
     text = file.read_text().replace("BUILD =", code).replace("examples=list", "examples=examples")
@@ -944,7 +948,7 @@ def build_with_rows(models: Path, trained: Any, rows: Any, *, generated: bool = 
 def test_two_hundred_rows_in_fp64_prove_what_drawn_rows_cannot(tmp_path: Path) -> None:
     rows, target, _ = of_computed(COMPUTED["continuous"])
     trained = leaves(rows, target)
-    equal = "equal on 1 of your examples and 512 drawn rows"
+    equal = "equal on 4 of your examples and 512 drawn rows"
     assert words_of(build_with_rows(tmp_path / "enough", trained, rows[:200])) == equal
     for name, own, generated in (
         ("few", rows[:199], False),
@@ -973,14 +977,24 @@ def test_own_rows_in_fp64_that_differ_fail_the_build_and_the_fix_works(
     assert words_of(root) == "equal on 1 of your examples and 512 drawn rows"
 
 
-def test_rows_in_fp64_are_sent_in_fp32_and_compared_by_their_own_values(tmp_path: Path) -> None:
+def test_a_verification_sends_rows_in_fp64_as_fp32_and_compares_them_by_their_own_values(
+    tmp_path: Path,
+) -> None:
     rows, target, _ = of_computed(COMPUTED["continuous"])
     trained = leaves(rows, target)
-    root = build_with_rows(tmp_path, trained, rows[:64])
-    expected = expected_answers(root, load_build("net", tmp_path))
-    ((example, answer),) = expected.answers
-    assert example.inputs["input__0"].dtype == np.float32
-    np.testing.assert_allclose(answer["output__0"][:, 0], trained.predict(rows[:64]), atol=1e-6)
+    with local_server(command.install(tmp_path) / command.PROGRAM) as server:
+        for count, words in (
+            (200, "equal on 4 of your examples and 512 drawn rows"),
+            (64, "loads; answered 1 of your examples; not compared, as it splits feature 0 in FP64"),
+        ):
+            models = tmp_path / str(count)
+            root = build_with_rows(models, trained, rows[:count])
+            declaration = load_build("net", models)
+            assert verify(root, declaration, server=server).evidence.words().startswith(words)
+            example, answer = expected_answers(root, declaration).answers[0]
+            assert example.inputs["input__0"].dtype == np.float32
+            assert isinstance(answer, Mapping)
+            np.testing.assert_allclose(answer["output__0"][:, 0], trained.predict(rows[:64]), rtol=1e-6)
 
 
 PLAIN = {
