@@ -245,7 +245,11 @@ def _scale(middles: NDArray[Any], *, may_be_values: bool) -> float | None:
         if 2 * largest * scale > _DECIMAL:
             break
         if (np.abs(middles - numbers / 2 / scale) <= noise).all():
-            return scale if _are_plain(middles, numbers, scale, may_be_values=may_be_values) else None
+            if _are_plain(middles, numbers, scale, may_be_values=may_be_values):
+                return scale
+            finer = 10 * scale  # of values such as 0.05 and 0.15
+            are_values = may_be_values and (middles == np.round(middles * finer) / finer).all()
+            return finer if are_values else None
     return None
 
 
