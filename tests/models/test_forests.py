@@ -1007,6 +1007,7 @@ PLAIN = {
     "cents": lambda random: np.round(100 * random.lognormal(3, 1, 3000)),
     "few prices": lambda random: random.choice([0.99, 2.49, 4.99, 19.99], 3000),
     "skewed prices": lambda random: np.round(random.lognormal(8, 3, 3000), 2),
+    "steps of 0.05": lambda random: np.round(random.integers(0, 800, 3000) * 0.05, 2),
     "longitudes": lambda random: np.round(random.uniform(-122.5, -121.5, 3000), 4),
     "megabytes": lambda random: random.choice(random.integers(0, 2**31, 900), 3000) / 2**20,
     "FP32": lambda random: random.lognormal(0, 3, 3000).astype(np.float32),
