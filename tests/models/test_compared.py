@@ -16,7 +16,7 @@ from small_onnx import network_of
 
 from tests.reported import refused
 from triton_models.artifact.compared import compared_models
-from triton_models.artifact.evidence import range_words
+from triton_models.artifact.evidence import evidence_of, range_words
 from triton_models.artifact.networks import NetworkTensor, onnx_signature
 from triton_models.builds.build import build
 from triton_models.builds.export import answers, compared
@@ -51,6 +51,18 @@ def record(root: Path) -> Any:
 def test_a_build_records_examples_rows_tolerance_and_precision(built):
     found = record(built(TANH))
     assert (found.examples, found.drawn, found.allowed, found.precision) == (1, 512, 1e-4, "fp32")
+
+
+def test_a_network_in_fp64_is_called_so(built, served_by_torch):
+    graph = "g (double[rows, 2] X) => (double[rows, 2] Y) <double[2] w = {1, 2}> { Y = Mul(X, w) }"
+    example = 'lambda: [Example(name="one", inputs={"X": np.ones((1, 2))})]'
+    root = built(graph, examples=example)
+    assert record(root).precision == "fp64"
+    assert evidence_of(json.loads((root / "build.json").read_text())).precision == "fp64"
+    inputs = 'Tensor("INPUT__0", "FP64", [2])'
+    forward = "self.double()\nreturn x @ self.table.weight[:2]"
+    found = record(served_by_torch(forward, inputs=inputs, examples="[[0.5, 1]], np.float64"))
+    assert found.precision == "fp64"
 
 
 def test_an_example_that_a_tool_made_up_is_not_one_of_the_users(built):
@@ -180,9 +192,13 @@ def test_inputs_that_the_source_refuses_are_asked_for_and_the_answer_helps(built
             "g (float[rows, 4] X) => (float[rows, 4] Y) { noise = RandomNormalLike(X) Y = Add(X, noise) }",
             "its answers are random",
         ),
-        ("g (float[rows, 4] X) => (float[rows, 4] Y) { Y = my.own.Scale(X) }", "cannot load it here"),
+        (
+            "g (float[rows, 4] X) => (float[rows, 4] Y) "
+            '{ Y = com.microsoft.EPContext<embed_mode: int = 1, ep_cache_context: string = "">(X) }',
+            "cannot load it here",
+        ),
     ],
-    ids=["random answers", "an operator of a plugin"],
+    ids=["random answers", "a part compiled for a device"],
 )
 def test_a_network_that_cannot_be_compared_is_built_without_a_record_and_says_so(graph, said, built, capsys):
     assert record(built(graph)) is None

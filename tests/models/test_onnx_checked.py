@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from triton_models.builds.export.onnx import export_onnx
 from triton_models.builds.inputs import find_inputs
 from triton_models.check.check import check_path
 from triton_models.check.target import PLAIN
+from triton_models.facts.releases import release
 
 DECLARED = """
 from triton_models.spec import LocalWeights, ModelDefinition, OnnxFile
@@ -241,6 +243,88 @@ def test_an_operator_that_cannot_be_initialized_is_refused(build_of, tmp_path):
     (tmp_path / "text.onnx").write_bytes(network.SerializeToString())
     problem = refused(build_of, tmp_path / "text.onnx", batch=0)
     assert (problem.rule, "Exception during initialization" in problem.what) == ("network-file", True)
+
+
+FOREIGN = '"": 17, "com.microsoft": 1, "my.own": 1, "trt.plugins": 1'
+
+
+@pytest.mark.parametrize(
+    ("node", "opsets", "said"),
+    [
+        ("my.own.Scale(X)", FOREIGN, "my.own:Scale(-1) is not a registered function/op"),
+        ("com.microsoft.Foo(X)", FOREIGN, "com.microsoft:Foo(-1) is not a registered function/op"),
+        ("com.microsoft.Foo(X)", '"": 17', "com.microsoft:Foo(-1) is not a registered function/op"),
+        ("trt.plugins.Scale(X)", FOREIGN, "trt.plugins:Scale(-1) is not a registered function/op"),
+        ("com.microsoft.Gelu(X)", '"": 17, "com.microsoft": 2', "is till opset 1"),
+        ("Relu(X)", '"": 24', "an ONNX file with opset 24"),
+        ("ai.onnx.ml.Binarizer(X)", '"": 17, "ai.onnx.ml": 6', "an ONNX file with ai.onnx.ml opset 6"),
+    ],
+)
+def test_a_build_refuses_operators_that_no_image_has_with_the_words_of_the_check(
+    node, opsets, said, built, tmp_path
+):
+    content = bytes_of(node, opsets=opsets)
+    problem = refused(built, content)
+    assert problem.rule == "network-file"
+    assert said in problem.what
+    folder = tmp_path / "plain"
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "model.onnx").write_bytes(content)
+    (folder / "config.pbtxt").write_text(CONFIG)
+    [other] = check_path(folder, target=replace(PLAIN, release=release("25.09")))
+    assert other.what == problem.what
+    if "my.own" in node:
+        assert problem.fix == f"serve its directory, by `fleet adopt`, and {other.fix}"
+        (folder / "config.pbtxt").write_text(CONFIG + LIBRARY)
+        assert check_path(folder, target=replace(PLAIN, release=release("25.09"))) == []
+
+
+CONFIG = (
+    'name: "plain" backend: "onnxruntime" max_batch_size: 8 '
+    'input { name: "X" data_type: TYPE_FP32 dims: 4 } output { name: "Y" data_type: TYPE_FP32 dims: 4 } '
+)
+LIBRARY = 'model_operations { op_library_filename: "/path/in/the/image.so" } '
+ACCELERATED = 'optimization { execution_accelerators { gpu_execution_accelerator { name: "tensorrt" } } } '
+
+
+@pytest.mark.parametrize(
+    ("node", "more", "accepted"),
+    [
+        ("trt.plugins.Scale(X)", "", True),
+        ("trt.plugins.Scale(X)", "instance_group { kind: KIND_CPU } ", False),
+        ("my.own.Scale(X)", "", False),
+        ("com.microsoft.Foo(X)", "", False),
+    ],
+)
+def test_an_accelerator_excuses_only_the_plugins_that_it_runs(node, more, accepted, tmp_path):
+    (tmp_path / "plain" / "1").mkdir(parents=True)
+    (tmp_path / "plain" / "1" / "model.onnx").write_bytes(bytes_of(node, opsets=FOREIGN))
+    (tmp_path / "plain" / "config.pbtxt").write_text(CONFIG + ACCELERATED + more)
+    rules = [problem.rule for problem in check_path(tmp_path / "plain", target=PLAIN)]
+    assert ("onnx-file" not in rules) == accepted
+
+
+@pytest.mark.parametrize("options", ["", ", optimize=True"])
+@pytest.mark.parametrize(
+    ("node", "opsets"),
+    [
+        ("com.microsoft.Gelu(X)", '"": 17'),
+        ("ai.onnx.ml.Binarizer(X)", '"": 17'),
+        ("Relu(X)", '"com.microsoft": 1'),
+        ("ai.onnx.Relu(X)", '"": 17'),
+    ],
+)
+def test_a_file_that_imports_no_opset_of_its_operators_is_served_as_onnx_runtime_loads_it(
+    node, opsets, options, built
+):
+    content = bytes_of(node, opsets=opsets)
+    with pytest.raises(onnx.checker.ValidationError, match="No opset import"):
+        onnx.checker.check_model(content)
+    rows = {"X": np.array([[1, 2, -3, 4], [-4, 3, 2, 1]], np.float32)}
+    served = session(str(built(content, options=options))).run(None, rows)
+    np.testing.assert_allclose(
+        served[0], session(onnx.load_from_string(content)).run(None, rows)[0], rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("node", ["Relu(X)", "com.microsoft.Gelu(X)"])

@@ -40,6 +40,7 @@ BF16 = helper.make_tensor("b", TensorProto.BFLOAT16, [4], [0.0] * 4)
         ([weight("w", "float32", 8), weight("shape", "int64", 64)], "fp32"),
         ([BF16], "bf16"),
         ([weight("scalar", "float16")], "fp16"),
+        ([weight("w", "float64", 8, 8), weight("n", "float32", 8)], "fp64"),
         ([], None),
     ],
 )
@@ -47,6 +48,14 @@ def test_a_file_computes_in_the_type_of_most_of_its_weights(
     weights: list[onnx.TensorProto], precision: str | None, tmp_path: Path
 ) -> None:
     assert onnx_precision(save(tmp_path / "model.onnx", *weights)) == precision
+
+
+def test_a_file_without_weights_is_in_fp64_if_an_output_is(tmp_path: Path) -> None:
+    path = save(tmp_path / "model.onnx")
+    network = onnx.load(path)
+    network.graph.output[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    onnx.save(network, path)
+    assert onnx_precision(path) == "fp64"
 
 
 @pytest.mark.parametrize("content", [b"", b"w", b"\x00" * 64, b"\xff" * 64, b"\x3a\x7f"])

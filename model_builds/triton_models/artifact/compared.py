@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from triton_models.declare.tensors import Between
-from triton_models.facts.tensorrt import Precision
+from triton_models.facts.tensorrt import FilePrecision
 
 COMPARED = "compared"
 """The key in build.json: a mapping from the name of a model to its `Compared`. A model that is not there was
@@ -39,7 +39,7 @@ class Compared:
     examples: int
     drawn: int
     allowed: float
-    precision: Precision
+    precision: FilePrecision
     limits: str = ""
     ranges: Mapping[str, Range] = field(default_factory=dict)
     unproven: str = ""

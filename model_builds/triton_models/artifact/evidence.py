@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from triton_models.artifact.compared import Compared, Range, compared_models
-from triton_models.facts.tensorrt import Precision
+from triton_models.facts.tensorrt import FilePrecision
 
 Status: TypeAlias = Literal["equal", "loads", "unknown"]
 
 PRECISION = "precision"
 """The key of build.json with the precision of files that no declaration describes, if it is not FP32."""
 
-_PRECISIONS: frozenset[str] = frozenset(get_args(Precision))
+_PRECISIONS: frozenset[str] = frozenset(get_args(FilePrecision))
 _FEW = 2  # models that are named
 
 

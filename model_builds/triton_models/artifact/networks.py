@@ -60,7 +60,7 @@ _DEFAULT_LOCALE = "en_US.UTF-8"  # of onnxruntime/core/providers/cpu/nn/string_n
 _VALUE_NAME, _VALUE_TYPE = 1, 2
 _TENSOR_TYPE, _ELEMENT, _SHAPE, _DIMENSION, _SIZE, _SIZE_NAME = 1, 1, 2, 1, 1, 2
 _KINDS = {4: "sequence", 5: "map", 8: "sparse_tensor", 9: "optional"}
-_DOMAINS = frozenset({b"", b"ai.onnx"})
+_DOMAINS, _ML_DOMAIN = frozenset({b"", b"ai.onnx"}), b"ai.onnx.ml"
 
 # ONNX Runtime lets requests override initializers that are inputs as well, from this IR version on.
 _OVERRIDABLE_SINCE = 4
@@ -102,6 +102,7 @@ class OnnxHead:
 
     Attributes:
         opset: The version of ONNX's own operators; 0 if it uses none.
+        ml_opset: The same of those in ai.onnx.ml.
         signature: Its inputs and outputs, without weights that old files list as inputs.
         initializers: Its inputs with a value in the file, which a request may override.
         locales: The locales that its operators on text take from the system.
@@ -113,6 +114,7 @@ class OnnxHead:
     initializers: tuple[NetworkTensor, ...]
     side_data: tuple[SideData, ...] = ()
     locales: frozenset[str] = frozenset()
+    ml_opset: int = 0
 
     @property
     def side_files(self) -> tuple[str, ...]:
@@ -168,7 +170,7 @@ def side_files(path: Path) -> tuple[str, ...]:
 
 
 def _onnx_head(model: Message) -> OnnxHead | None:
-    opsets = [opset.number(_VERSION) for opset in model.parts(_OPSET) if opset.text(_DOMAIN) in _DOMAINS]
+    opsets = {opset.text(_DOMAIN): opset.number(_VERSION) for opset in model.parts(_OPSET)}
     parts: dict[int, list[Message]] = {}
     for graph in model.parts(_GRAPH):
         for number, _, part, _ in graph.fields():
@@ -185,7 +187,8 @@ def _onnx_head(model: Message) -> OnnxHead | None:
     overridable = [tensor for tensor in inputs if tensor.name in names and ir_version >= _OVERRIDABLE_SINCE]
     return OnnxHead(
         ir_version=ir_version,
-        opset=opsets[-1] if opsets else 0,
+        opset=max(opsets.get(domain, 0) for domain in _DOMAINS),
+        ml_opset=opsets.get(_ML_DOMAIN, 0),
         signature=Signature(inputs=[value for value in inputs if value.name not in names], outputs=outputs),
         initializers=tuple(overridable),
         side_data=tuple(entry for weight in weights for entry in _side_data(weight)),

@@ -245,7 +245,7 @@ def _make_torchscript(
     import torch
 
     from triton_models.builds.export.pytorch import export_torchscript
-    from triton_models.builds.verified import compare_module
+    from triton_models.builds.verified import compare_module, written_requests
 
     path = job.folder(model.name) / "model.pt"
     signature = export_torchscript(
@@ -259,6 +259,8 @@ def _make_torchscript(
         cpu=job.cpu,
         tf32=backend.tf32,
         cudnn=backend.cudnn is not False,
+        written=written_requests(model, build),
+        ranges=model.inputs_between,
     )
     config = _configure(model, build, job, tensors=_derive(model, job, signature))
     with warnings.catch_warnings():
@@ -269,11 +271,16 @@ def _make_torchscript(
 
 
 def _make_onnx(model: OnnxFile, build: ModelDefinition, job: Job) -> ModelConfig:
-    from triton_models.builds.export.onnx import check_file, copy_onnx, optimize_onnx
+    from triton_models.builds.export.onnx import check_file, copy_onnx, import_opsets, optimize_onnx
+    from triton_models.builds.verified import refuse_operators
 
     path = job.folder(model.name) / "model.onnx"
     _copy(_weights(model, build), path, model, copy=copy_onnx)
+    import_opsets(path, job.release)
     check_file(path)
+    has_plugins = isinstance(model.backend, TensorRt) and model.backend.plugins  # `compile_plan` refuses them
+    if isinstance(_backend(model, job), OnnxRuntime) and not has_plugins:
+        refuse_operators(path, model, job.release)
     _record_weights(model, job)
     optimize = (lambda: optimize_onnx(path)) if model.optimize else None
     return _finish(path, None, model, build, job, rewrite=optimize)

@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.compared import Compared
-from triton_models.artifact.networks import NetworkTensor, onnx_signature, side_files
-from triton_models.base.errors import FleetError
+from triton_models.artifact.networks import NetworkTensor, onnx_signature, read_onnx_file, side_files
+from triton_models.artifact.precision import onnx_precision
+from triton_models.base.encoding import Tensors
+from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.builds.derived import NETWORK_BATCH
 from triton_models.builds.export.accepted import UNKNOWN, accepted_by, accepted_by_module, nodes_of
 from triton_models.builds.export.answers import Run, first_line, run_file, run_module, run_torch, threads_of
 from triton_models.builds.export.compared import SOURCE_DIFFERS, Comparison, Difference
 from triton_models.builds.export.drawn import FEW, Drawn, example_requests
+from triton_models.builds.export.traced import accepted_tensors
 from triton_models.builds.job import Job
-from triton_models.check.onnx_network import INITIALIZING
+from triton_models.check.networks import NO_FILE, NO_VERSION
+from triton_models.check.onnx_network import (
+    INITIALIZING,
+    MOST_BYTES,
+    RefusedError,
+    newer_versions,
+    refusal_of,
+    session_of,
+)
 from triton_models.declare.backends import LibTorch, OnnxRuntime, TensorRt
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.models import Network, OnnxFile, PyTorchNetwork
 from triton_models.declare.tensors import DynamicDim
-from triton_models.facts.tensorrt import QUANTIZED, Precision
+from triton_models.facts.releases import Release
+from triton_models.facts.tensorrt import QUANTIZED, FilePrecision, Precision
 
 if TYPE_CHECKING:
     import torch
 
 _CODES = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _WITHOUT_TOLERANCE = 1e-3
+_PRECISIONS: Mapping[str, FilePrecision] = {"float64": "fp64", "float16": "fp16", "bfloat16": "bf16"}
 _RANDOM = frozenset(
     {
         *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
@@ -37,6 +52,7 @@ _RANDOM = frozenset(
     }
 )
 _BOTH_ENDS = "DynamicQuantizeLinear"
+_AS_IT_IS = 2  # without optimizations, as the backend counts its levels
 _QUANTIZES_BATCHES = ".quantized.dynamic"  # in the names of PyTorch's modules
 
 
@@ -51,6 +67,27 @@ def prepare(path: Path, source: Run | None, model: Network, build: ModelDefiniti
     )
     _refuse_rows(comparison)
     return Verified(path=path, comparison=comparison, model=model, build=build, job=job)
+
+
+def refuse_operators(path: Path, model: OnnxFile, release: Release) -> None:
+    """Refuse a file with versions or operators that no image of a release has, as the check does.
+
+    Raises:
+        FleetError: There are some.
+    """
+    head = read_onnx_file(path)
+    mistakes = [(*newer, NO_VERSION) for newer in newer_versions(head, release)] if head else []
+    try:
+        if head and not mistakes and path.stat().st_size <= MOST_BYTES:
+            session_of(path, level=_AS_IT_IS)
+    except RefusedError as error:
+        what, fix = refusal_of(str(error), release=release)
+        fix = f"serve its directory, by `fleet adopt`, and {fix}" if "model_operations" in fix else fix
+        mistakes += [(what, fix, NO_FILE)] if what else []
+    where = f"the network of {model.name!r}"
+    raise_if_any(
+        Problem(what=what, where=where, why=why, fix=fix, rule="network-file") for what, fix, why in mistakes
+    )
 
 
 def compare_module(
@@ -81,7 +118,16 @@ def compare_module(
     # First, because a branch on values that a trace loses also makes rows depend on their batch.
     _refuse_difference(comparison, run, allowed, file="model.pt")
     _refuse_rows(comparison)
-    _record(comparison, job, allowed=allowed, precision="fp32")
+    _record(comparison, job, allowed=allowed, precision=_precision_of(network))
+
+
+def _precision_of(network: torch.nn.Module) -> FilePrecision:
+    """Return the type of most weights of a network of PyTorch."""
+    counts: Counter[str] = Counter()
+    for weight in network.parameters():
+        counts[str(weight.dtype).removeprefix("torch.")] += weight.numel()
+    most = counts.most_common(1)[0][0] if counts else ""
+    return _PRECISIONS.get(most, "fp32")
 
 
 def _drawing_of(
@@ -95,10 +141,13 @@ def _drawing_of(
         replace(tensor, dims=[size.usual if isinstance(size, DynamicDim) else size for size in tensor.dims])
         for tensor in model.inputs
     ]
+    requests, written = example_requests(build.examples(), inputs)
     tensors = example_tensors(usual, batches=batches)
+    with contextlib.suppress(Exception):  # the network refuses them, or is of another type
+        between = model.inputs_between
+        tensors = accepted_tensors(network, usual, batches=batches, written=written, ranges=between)
     accepted, operations = accepted_by_module(network, tensors)
     weights = 2.0 * sum(weight.numel() for weight in network.parameters())
-    requests, written = example_requests(build.examples(), inputs)
     return Drawn(
         model=model,
         inputs=inputs,
@@ -107,6 +156,16 @@ def _drawing_of(
         written=written,
         operations=max(operations / (2 if batches else 1), weights),
     )
+
+
+def written_requests(model: PyTorchNetwork, build: ModelDefinition) -> Sequence[Tensors]:
+    """Return the first requests of the examples that the user wrote and that fit a network."""
+    dims = [1 + len(tensor.dims) if model.max_batch_size else len(tensor.dims) for tensor in model.inputs]
+    inputs = [
+        NetworkTensor(name=tensor.name, data_type=tensor.full_type, dims=[None] * count)
+        for tensor, count in zip(model.inputs, dims, strict=True)
+    ]
+    return example_requests(build.examples(), inputs)[1]
 
 
 def _fix_of_difference(model: Network, difference: Difference | None) -> str:
@@ -164,7 +223,7 @@ def _refuse_difference(comparison: Comparison, finished: Run, allowed: float, *,
         raise SOURCE_DIFFERS.error(what=what, where=f"{model.name}/1/{file}", fix=fix) from cause
 
 
-def _record(comparison: Comparison, job: Job, *, allowed: float, precision: Precision) -> None:
+def _record(comparison: Comparison, job: Job, *, allowed: float, precision: FilePrecision) -> None:
     """Record what has been compared, unless a plan is served, which this machine has not compared."""
     model, limits = comparison.drawing.model, comparison.drawing.limits
     if comparison.not_finite:
@@ -331,7 +390,10 @@ class Verified:
             if not converted:  # what was converted has been compared with its roundings
                 served = run_file(str(self.path), optimized=not (half or quantized))
                 _refuse_difference(self.comparison, served, allowed, file=self.path.name)
-            _record(self.comparison, self.job, allowed=allowed, precision=precision)
+            by_file = onnx_precision(self.path) if precision == "fp32" else None
+            if by_file is None or (by_file == "int8" and not quantized):
+                by_file = precision
+            _record(self.comparison, self.job, allowed=allowed, precision=by_file)
         return options
 
     def precision_of_plan(self) -> Precision:

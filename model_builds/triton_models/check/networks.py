@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import posixpath
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,12 @@ from triton_models.check.onnx_network import (
     MOST_BYTES,
     ONNX_OUTPUTS,
     RefusedError,
-    is_older_than,
     missing_locale,
     network_of_file,
+    newer_versions,
+    refusal_of,
 )
-from triton_models.check.subject import Findings, Model, rule, tensors_of
+from triton_models.check.subject import Findings, Model, is_on_cpu, rule, tensors_of
 from triton_models.facts.dali import version_numbers
 
 _SOURCE = "2026-11-22: onnxruntime_backend r25.09, src/onnxruntime.cc"
@@ -46,12 +46,10 @@ _FAILS = "the model loads, and every request fails"
 # The first ONNX Runtime that refuses a side file outside of the folder of the ONNX file (tried 2026-11-28).
 _CONFINED_SINCE = (1, 24)
 
-_NO_FILE = "the model does not load"
+NO_FILE = "the model does not load"
+NO_VERSION = "ONNX Runtime refuses the file, and the model does not load"
 _AGAIN = "export the network again"
 _VALUED = frozenset({"int32_false_true", "fp32_false_true", "bool_false_true", "data_type"})
-_FOREIGN = re.compile(r"([\w.-]*):\w+\(-?\d+\) is not a registered")
-_VERSIONED = re.compile(r"registered|IR version|official support")
-_OWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
 
 
 def check_model(report: Findings, model: Model, config: ModelConfig) -> None:
@@ -83,7 +81,7 @@ def _check_onnx(report: Findings, model: Model, config: ModelConfig, path: str) 
         if source is not None and not path.endswith(".ort"):
             is_empty = not model.layout.files[path]
             what = f"{posixpath.basename(path)} is {'empty' if is_empty else 'not an ONNX file, or cut'}"
-            report.file(path)(ONNX_FILE, what, fix=f"copy it again, or {_AGAIN}", why=_NO_FILE)
+            report.file(path)(ONNX_FILE, what, fix=f"copy it again, or {_AGAIN}", why=NO_FILE)
         return
     what, fix = missing_locale(head)
     if what:
@@ -100,38 +98,25 @@ def _check_onnx(report: Findings, model: Model, config: ModelConfig, path: str) 
 
 def _check_refused(report: Findings, model: Model, config: ModelConfig, said: str) -> None:
     """Report what ONNX Runtime refuses, unless the server's may know more operators than the one here."""
-    release, foreign = model.target.release, _FOREIGN.match(said)
-    # The execution provider of TensorRT adds operators as well, under the domain of its plugins.
     accelerators = config.optimization.execution_accelerators.gpu_execution_accelerator
-    has_plugins = any(accelerator.name == "tensorrt" for accelerator in accelerators)
-    own = foreign is not None and foreign[1] in _OWN_DOMAINS
-    if foreign and (config.model_operations.op_library_filename or (has_plugins and not own)):
-        return
-    if _VERSIONED.search(said) and release and is_older_than(release.onnxruntime):
-        return
-    fix = _AGAIN
-    if foreign and foreign[1] not in _OWN_DOMAINS:
-        fix = f"name the library with the operators of {foreign[1]} in config.pbtxt: model_operations "
-        fix += f'{{ op_library_filename: "/path/in/the/image.so" }}; or {_AGAIN} with operators of ONNX'
-    report(ONNX_FILE, f"ONNX Runtime refuses the file: {said}", fix=fix, why=_NO_FILE)
+    on_gpu = model.target.gpu_count != 0 and not is_on_cpu(config)
+    what, fix = refusal_of(
+        said,
+        release=model.target.release,
+        has_library=bool(config.model_operations.op_library_filename),
+        has_plugins=on_gpu and any(accelerator.name == "tensorrt" for accelerator in accelerators),
+    )
+    if what:
+        report(ONNX_FILE, what, fix=fix, why=NO_FILE)
 
 
 def _check_versions(report: Findings, head: OnnxHead) -> bool:
     """Report versions that the release does not read; return True if there are some."""
-    release, is_new = report.subject.target.release, False
-    if release is None:
-        return False
-    for what, version, most, do in (
-        ("IR version", head.ir_version, release.onnx_ir_version, "set its ir_version to"),
-        ("opset", head.opset, release.onnx_opset, "export it again with opset_version"),
-    ):
-        if version > most:
-            is_new = True
-            newest = f"the newest for ONNX Runtime {release.onnxruntime} of release {release.name}"
-            fix = f"{do} {most}, {newest}; or serve it with a newer release"
-            why = "ONNX Runtime refuses the file, and the model does not load"
-            report(ONNX_VERSION, f"an ONNX file with {what} {version}", fix=fix, why=why)
-    return is_new
+    release = report.subject.target.release
+    newer = list(newer_versions(head, release)) if release else []
+    for what, fix in newer:
+        report(ONNX_VERSION, what, fix=fix, why=NO_VERSION)
+    return bool(newer)
 
 
 def _check_side_files(report: Findings, model: Model, path: str, head: OnnxHead) -> bool:

@@ -8,7 +8,7 @@ become sizes.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from triton_models.artifact.networks import NetworkTensor, OnnxHead, Signature, onnx_signature
 from triton_models.check.backend_rules.onnxruntime import Network, Tensor, network_of
 from triton_models.facts.dali import version_numbers
+from triton_models.facts.releases import Release
 
 ONNX_OUTPUTS = "onnx_outputs"
 """The key of build.json with the sizes that ONNX Runtime infers for outputs, by model and output."""
@@ -39,6 +40,18 @@ _PLACES = re.compile(
     r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from .*? failed: ?|Fatal error: "
     r"|/\S+\.(?:cc|h):\d+ .*?\) (?=[A-Z])"
 )
+
+# ONNX Runtime's words for operators and versions that it does not have, before it looks at providers.
+_FOREIGN = re.compile(r"([\w.-]*):\w+\(-?\d+\) is not a registered|\(\"[^\"]*\", \w+, \"([\w.-]+)\", -1\)")
+_VERSIONED = re.compile(r"registered|IR version|official support")
+_OWN_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
+_AGAIN = "export the network again"
+
+PLUGIN_DOMAIN = "trt.plugins"
+"""The domain of TensorRT's plugins: the only operators that an execution provider of the images adds.
+
+Source: tensorrt_execution_provider_custom_ops.cc of ONNX Runtime, read 2026-11-28.
+"""
 
 _KINDS = frozenset({"sequence", "map", "sparse_tensor", "optional", "unknown"})
 
@@ -80,6 +93,45 @@ def session_of(source: Path | bytes, *, level: int = 0) -> Any | None:
         if (is_invalid or INITIALIZING in said) and not _ELSEWHERE.search(said):
             raise RefusedError(_PLACES.sub("", said).strip()) from error
         return None
+
+
+def newer_versions(head: OnnxHead, release: Release) -> Iterator[tuple[str, str]]:
+    """Yield the versions of a file that a release does not read, with what to do."""
+    for what, version, most, do in (
+        ("IR version", head.ir_version, release.onnx_ir_version, "set its ir_version to"),
+        ("opset", head.opset, release.onnx_opset, "export it again with opset_version"),
+        ("ai.onnx.ml opset", head.ml_opset, release.onnx_ml_opset, "export it again with ai.onnx.ml"),
+    ):
+        if version > most:
+            newest = f"the newest for ONNX Runtime {release.onnxruntime} of release {release.name}"
+            yield (
+                f"an ONNX file with {what} {version}",
+                f"{do} {most}, {newest}; or serve it with a newer release",
+            )
+
+
+def refusal_of(
+    message: str, *, release: Release | None, has_library: bool = False, has_plugins: bool = False
+) -> tuple[str, str]:
+    """Return what to say of a `RefusedError`, and what to do; empty if the server may know the operator.
+
+    Args:
+        message: The error's text.
+        release: The release of the server, whose ONNX Runtime may be newer than the one here.
+        has_library: True if the server loads a library of operators.
+        has_plugins: True if the server runs the network with TensorRT's execution provider.
+    """
+    foreign = _FOREIGN.search(message)
+    domain = (foreign[1] or foreign[2] or "") if foreign else ""
+    if foreign and (has_library or (has_plugins and domain == PLUGIN_DOMAIN)):
+        return "", ""
+    if _VERSIONED.search(message) and release and is_older_than(release.onnxruntime):
+        return "", ""
+    fix = _AGAIN
+    if foreign and domain not in _OWN_DOMAINS:
+        fix = f"name the library with the operators of {domain} in config.pbtxt: model_operations "
+        fix += f'{{ op_library_filename: "/path/in/the/image.so" }}; or {_AGAIN} with operators of ONNX'
+    return f"ONNX Runtime refuses the file: {message}", fix
 
 
 def missing_locale(head: OnnxHead) -> tuple[str, str]:

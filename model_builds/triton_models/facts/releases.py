@@ -118,6 +118,9 @@ _ONNX_LIMITS: Mapping[str, tuple[int, int]] = {
     "1.28": (13, 26),
 }
 
+# The same of the opset of ai.onnx.ml, if it is lower than 5: found with 1.16.3, 1.17.3, 1.18.0 and 1.31.1.
+_ML_OPSETS: Mapping[str, int] = {"1.16": 3, "1.17": 4}
+
 # The newest opset that TensorRT reads, by its major version, if that is lower than the exporters' opset:
 # docs/operators.md and builtin_op_importers.cpp of onnx-tensorrt, release/8.6-GA, read 2026-11-22. It reads a
 # ReduceMean of opset 18, whose axes are an input, as one over all axes, without an error.
@@ -206,6 +209,11 @@ class Release:
     def onnx_opset(self) -> int:
         """The newest opset of an ONNX file that its ONNX Runtime loads."""
         return _ONNX_LIMITS[self.onnxruntime.rpartition(".")[0]][1]
+
+    @property
+    def onnx_ml_opset(self) -> int:
+        """The newest opset of ai.onnx.ml that its ONNX Runtime loads."""
+        return _ML_OPSETS.get(self.onnxruntime.rpartition(".")[0], 5)
 
     @property
     def plan_opset(self) -> int:

@@ -21,6 +21,9 @@ PLAN_PRECISION = Check(id="plan-precision", source="NVIDIA's support matrices fo
 PLAN_HARDWARE = Check(id="plan-hardware", source="NvInfer.h of TensorRT 11.1, and trtexec's options")
 
 Precision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "int8", "fp8"]
+FilePrecision: TypeAlias = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "int8", "fp8"]
+"""What a file may compute in: TensorRT and CUDA's fast operators have no FP64."""
+
 Hardware: TypeAlias = Literal["this-gpu", "same-compute-capability", "ampere+"]
 
 TENSORRT_VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,3}")

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ _MOVES = frozenset(
         *("Cast", "CastLike", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Slice"),
         *("Split", "Concat", "FeatureVectorizer", "Expand", "Clip", "Imputer", "Where", "StringNormalizer"),
         *("Sub", "Add", "Div", "Mul", "BatchNormalization", "Scaler", "Normalizer", "If", "Loop"),
+        *("BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mod"),
     }
 )
 _PICKS = frozenset({"Gather", "GatherElements", "GatherND", "ArrayFeatureExtractor"})
@@ -67,6 +69,7 @@ _BOOL = 9
 _COMPARES = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 _RESHAPES = frozenset({"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 _ARITHMETIC = frozenset({"Sub", "Add", "Div", "Mul"})
+_HASHES = frozenset({"BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Mod"})
 _BY_CONSTANTS = _ARITHMETIC | {"Gemm", "MatMul"}
 _EMBEDDINGS = {0: 2, 1: 4}  # of EmbedLayerNormalization: the tables of tokens and of segments
 _LOOKUPS = frozenset(
@@ -79,6 +82,7 @@ _WORDS = ("keys_strings", "cats_strings", "pool_strings", "string_vocabulary", "
 _NUMBERS = ("keys_int64s", "cats_int64s", "pool_int64s", "int64_vocabulary")
 _VALUES = frozenset({"value", "value_float", "value_int", "value_floats", "value_ints"})
 _FEW = 512
+_LARGEST_ID = 2**53
 _SMALL = 1024  # numbers of a constant that may be a shape
 
 # Of PyTorch: functions that keep the values of a float tensor, or some of them; that look up places in a
@@ -97,6 +101,10 @@ _IGNORES_NUMBERS = frozenset(
         *("rand_like", "randn_like", "zeros_like"),
     }
 )
+# That compare values with constants, or move them by one; and that hand them to Python or NumPy.
+_FINDS = frozenset({"__contains__", "__eq__", "bucketize", "eq", "isin", "ne", "searchsorted"})
+_FINDS_WHOLE = _FINDS | {"ge", "gt", "le", "lt", "sub", "__rsub__"}
+_LEAVES = frozenset({"__index__", "__int__", "item", "numpy", "tolist"})
 _KNOWS_NAN = frozenset({"isnan", "nan_to_num", "isfinite", "nanmean", "nansum", "nanmedian"})
 
 
@@ -113,6 +121,7 @@ class Accepted:
         mask: True if the graph subtracts it from a constant, as masks are.
         missing: True if an operator knows NaN.
         numbers: The only whole numbers that a lookup knows.
+        constants: Whole numbers with which the graph compares its own, such as ids.
         words: Strings that a lookup knows.
     """
 
@@ -124,6 +133,7 @@ class Accepted:
     mask: bool = False
     missing: bool = False
     numbers: tuple[int, ...] = ()
+    constants: tuple[int, ...] = ()
     words: tuple[str, ...] = ()
 
     @property
@@ -229,6 +239,11 @@ def accepted_by_module(
             for name in names if function not in _IGNORES_NUMBERS else ():
                 indexes = function in _INDEXES and id(arguments[0]) not in values
                 accepted[name] = _read_call(function, arguments, accepted[name], answer, indexes=indexes)
+                own = [leaf for leaf in tree_leaves(arguments) if id(leaf) in values]
+                constants = _constants_of(function, arguments, own, network)
+                accepted[name] = replace(
+                    accepted[name], constants=_joined(accepted[name].constants, constants)
+                )
                 for tensor in tree_leaves(answer) if not (indexes or function in _LOOKS_UP) else ():
                     if isinstance(tensor, torch.Tensor) and _may_index(tensor, function):
                         values[id(tensor)] = (tensor, name)
@@ -271,6 +286,70 @@ def _read_call(
     return replace(so_far, computes=so_far.computes or floats, missing=missing)
 
 
+def _constants_of(
+    function: str, arguments: Sequence[Any], own: Sequence[Any], network: torch.nn.Module
+) -> set[int]:
+    """Return the whole numbers with which a function compares the values of an input.
+
+    These are all of the network's if other code compares them, or if they are picked from a table.
+    """
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    floats = all(map(_is_float, own))
+    if function in _LEAVES and not floats:
+        return _numbers_in(network)
+    if function not in (_FINDS if floats else _FINDS_WHOLE):
+        return set()
+    others = [leaf for leaf in tree_leaves(arguments) if not any(leaf is one for one in own)]
+    kept = [id(part) for part in (*network.buffers(), *network.parameters())]
+    made = any(isinstance(other, torch.Tensor) and id(other) not in kept for other in others)
+    return _whole_numbers(others).union(_numbers_in(network) if made and not floats else ())
+
+
+def _numbers_in(network: torch.nn.Module) -> set[int]:
+    """Return the whole numbers that a network of PyTorch has: in tables, attributes, and its code."""
+    values: list[Any] = [buffer for buffer in network.buffers() if not buffer.is_floating_point()]
+    for part in network.modules():
+        values += [value for name, value in vars(part).items() if not name.startswith("_")]
+        forward = inspect.unwrap(getattr(type(part), "forward", None))  # type: ignore[arg-type]
+        if inspect.isfunction(forward) and not forward.__module__.startswith("torch."):
+            names = inspect.getclosurevars(forward)
+            values += [*forward.__code__.co_consts, *names.globals.values(), *names.nonlocals.values()]
+    return _whole_numbers(values)
+
+
+def _whole_numbers(value: Any) -> set[int]:
+    """Return the whole numbers in a value of Python, NumPy or PyTorch, such as the keys of a mapping."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().float() if value.dtype == torch.bfloat16 else value.detach().cpu()
+        value = value.numpy()
+    if isinstance(value, int | float | np.ndarray | np.generic):
+        return set(whole_numbers(np.asarray(value)))
+    if isinstance(value, Mapping | set | frozenset | list | tuple):
+        few = list(value)[:: max(1, len(value) // _FEW)]
+        return set().union(*map(_whole_numbers, few))
+    return set()
+
+
+def whole_numbers(values: np.ndarray) -> list[int]:
+    """Return the whole numbers of an array, which are few and of all sizes; none of booleans."""
+    if values.dtype.kind not in "iuf":
+        return []
+    with np.errstate(invalid="ignore"):
+        whole = np.unique(values[(np.abs(values) < _LARGEST_ID) & (values == np.trunc(values))])
+    places = np.linspace(0, whole.size - 1, min(whole.size, _FEW)).astype(int)
+    return [int(number) for number in whole[places]]
+
+
+def _joined(one: Iterable[int], two: Iterable[int]) -> tuple[int, ...]:
+    """Return numbers, the largest first; none if all are usual for a mask, which says what counts."""
+    joined = {*one, *two}
+    return tuple(sorted(joined, key=abs, reverse=True)) if joined - {-1, 0, 1} else ()
+
+
 def _is_float(value: Any) -> bool:
     import torch
 
@@ -282,6 +361,7 @@ class _Graph:
     constants: dict[str, Callable[[], np.ndarray]] = field(default_factory=dict)
     sizes: dict[str, Sequence[int]] = field(default_factory=dict)
     readers: dict[str, list[Any]] = field(default_factory=dict)
+    makers: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, network: Any) -> _Graph:
@@ -296,6 +376,7 @@ class _Graph:
             if node.op_type == "Constant" and (value := _constant(node)) is not None:
                 graph.constants[node.output[0]] = functools.partial(np.asarray, value)
                 graph.sizes[node.output[0]] = value.shape
+            graph.makers.update(dict.fromkeys(node.output, node))
             for name in node.input:
                 graph.readers.setdefault(name, []).append(node)
         return graph
@@ -339,7 +420,7 @@ class _Graph:
         """Return whether the outputs of an operator are values of its input, maybe scaled by constants."""
         if node.op_type in _PICKS:
             return bool(value == node.input[0])
-        mixes = node.op_type in _ARITHMETIC and not {*node.input} <= {value, *self.constants}
+        mixes = node.op_type in _ARITHMETIC | _HASHES and not {*node.input} <= {value, *self.constants}
         return node.op_type in _MOVES and not mixes
 
     def _read(self, node: Any, value: str, known: Accepted) -> Accepted:
@@ -357,6 +438,7 @@ class _Graph:
             mask=known.mask or (kind == "Sub" and place == 1 and node.input[0] in self.constants),
             missing=known.missing or tracks or kind in {"IsNaN", "Imputer"},
             numbers=known.numbers or numbers,
+            constants=_joined(known.constants, () if entries else (*numbers, *self._compared(node, place))),
             words=known.words or words,
         )
 
@@ -376,6 +458,21 @@ class _Graph:
             return int(self.constants[node.input[1]]().ravel()[0])
         sizes = self.sizes.get(table)
         return sizes[axis] if sizes else None
+
+    def _compared(self, node: Any, place: int) -> list[int]:
+        """Return the whole numbers with which an operator compares a value, or moves whole numbers by."""
+        import onnx
+
+        kind = node.op_type
+        if kind == "LabelEncoder":
+            keys = _attribute(node, "keys_tensor", None)
+            floats = np.array(_attribute(node, "keys_floats", ()))
+            return whole_numbers(floats if keys is None else onnx.numpy_helper.to_array(keys))
+        other = node.input[1 - place] if kind in _COMPARES | {"Sub"} else ""
+        while other in self.makers and self.makers[other].op_type in _PICKS | _KEEPS | {"Cast", "Expand"}:
+            other = self.makers[other].input[0]
+        values = self.constants[other]() if other in self.constants else np.zeros(0)
+        return whole_numbers(values) if kind == "Equal" or values.dtype.kind in "iu" else []
 
     def _scaling(self, node: Any, place: int) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return what an operator subtracts from a value, and what it divides it by."""

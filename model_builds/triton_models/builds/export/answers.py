@@ -107,10 +107,11 @@ class ModuleRun:
         """Return the answers in FP32."""
         return run_torch(self.network, self.names, self.outputs, threads=threads_of(self.network))(inputs)
 
-    def rounded(self, inputs: Tensors, *, draw: int) -> Answers:
+    def rounded(self, inputs: Tensors, *, draw: int, exact: np.ndarray) -> Answers:
         """Return the answers in FP64; with a draw in FP32, where what operators read moves by its last bit.
 
-        Small whole numbers are exact. So are tensors that an operator changes, or returns a view of.
+        Small whole numbers are exact, and those in `exact`. So are tensors that an operator changes, or
+        returns a view of.
 
         Raises:
             Exception: The network fixes types, or whatever else it raises.
@@ -120,6 +121,7 @@ class ModuleRun:
         from torch.utils._pytree import tree_map
 
         random = torch.Generator().manual_seed(draw)
+        ids = torch.from_numpy(exact.astype(np.float32))
 
         def move(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
@@ -127,7 +129,8 @@ class ModuleRun:
             if not draw:
                 return value.double()
             moved = value * (1 + (torch.rand(value.shape, generator=random) - 0.5) * 2**-22)
-            return torch.where((value == value.round()) & (value.abs() < EXACT_WHOLE), value, moved)
+            stays = (value == value.round()) & (value.abs() < EXACT_WHOLE)
+            return torch.where(stays | torch.isin(value, ids) if len(ids) else stays, value, moved)
 
         class Rounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
             def __torch_dispatch__(  # type: ignore[no-untyped-def]

@@ -33,6 +33,7 @@ _BATCH_EFFECT = 1e-3
 _MOVES = 8  # last bits, for the roundings inside
 _DRAWS = 3
 _SHOWN = 6
+_TRIED_ALONE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,11 +206,24 @@ class Comparison:
                     request, exact, answers, allowed=allowed, drawn=True, without=without
                 )
             ):
-                return difference
+                return self._of_one_row(difference, request, finished, allowed)
             if empty and not of_empty:
                 of_empty = self._difference(request, exact, answers, allowed=allowed, drawn=True)
                 of_empty = of_empty and replace(of_empty, empty=next(iter(hidden or empty)))
         return of_empty
+
+    def _of_one_row(
+        self, difference: Difference, request: Tensors, finished: Run, allowed: float
+    ) -> Difference:
+        """Return the difference of a row that differs alone, if one does: the others may follow from it."""
+        rows = range(_rows_of(request) if self.drawing.batches else 0)
+        alone = [{name: value[row : row + 1] for name, value in request.items()} for row in rows]
+        for one in [difference.request, *alone[:_TRIED_ALONE]]:
+            with contextlib.suppress(Exception):  # whatever a framework raises
+                exact, answers = self.source(one), finished(one)
+                if own := self._difference(one, exact, answers, allowed=allowed, drawn=True):
+                    return own
+        return difference
 
     def _difference(
         self,
@@ -255,14 +269,18 @@ class Comparison:
     ) -> np.ndarray:
         """Return how far the source's own answer moves with the last bit of inputs, and of what it computes.
 
-        Further roundings are tried until that is enough. Small whole numbers are exact. But scores that are
-        all zero tie, so for whole numbers zeros move, too.
+        Further roundings are tried until that is enough. Small whole numbers are exact, and so are those that
+        the network compares. But scores that are all zero tie, so for whole numbers zeros move, too.
         """
-        requests = [_moved(request, to) for to in (np.inf, -np.inf, 0)]
+        exact = np.unique(
+            [number for tensor in self.drawing.inputs for number in self.drawing.numbers(tensor)]
+        )
+        requests = [_moved(request, to, exact) for to in (np.inf, -np.inf, 0)]
         requests += [_without_zeros(request)] * (value.dtype.kind != "f")
         runs = [functools.partial(self.source, moved) for moved in requests]
         if isinstance(self.source, ModuleRun):
-            runs += [functools.partial(self.source.rounded, request, draw=draw) for draw in range(1 + _DRAWS)]
+            rounded = functools.partial(self.source.rounded, request, exact=exact)
+            runs += [functools.partial(rounded, draw=draw) for draw in range(1 + _DRAWS)]
         most: Any = 0.0
         for run in runs:
             with contextlib.suppress(Exception):  # of a network that fixes types, or has no FP64
@@ -311,13 +329,14 @@ class Comparison:
         )
 
 
-def _moved(request: Tensors, to: float) -> Tensors:
-    """Return a request whose numbers move by their last bit, except for small whole ones."""
+def _moved(request: Tensors, to: float, exact: np.ndarray) -> Tensors:
+    """Return a request whose numbers move by their last bit, except for small whole ones and exact ones."""
 
     def move(tensor: np.ndarray) -> np.ndarray:
         if tensor.dtype.kind != "f":
             return tensor
         stays = (tensor == np.round(tensor)) & (np.abs(tensor) < EXACT_WHOLE)
+        stays |= np.isin(tensor, exact.astype(tensor.dtype))
         return np.where(stays, tensor, np.nextafter(tensor, tensor.dtype.type(to)))
 
     return {name: move(tensor) for name, tensor in request.items()}

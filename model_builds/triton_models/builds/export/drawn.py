@@ -7,6 +7,7 @@ sources give equal records.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,9 +17,9 @@ import numpy as np
 
 from triton_models.artifact.networks import NetworkTensor
 from triton_models.base.encoding import Tensors
-from triton_models.builds.export.accepted import Accepted
+from triton_models.builds.export.accepted import Accepted, whole_numbers
 from triton_models.builds.export.drawn_rows import ROW_KINDS, Row
-from triton_models.builds.export.probed import Bounds, Probe
+from triton_models.builds.export.probed import Bounds, Probe, with_numbers
 from triton_models.declare.declaration import Example
 from triton_models.declare.models import Network, OnnxFile
 from triton_models.declare.tensors import NUMPY_TYPES, Between, DynamicDim
@@ -38,6 +39,7 @@ _MOST_TOKENS = 8192  # whose attention scores still fit
 _OPEN_SIZES = (4, 7, 3, 1, 16, 64, 224, 576, 16000)
 _WORDS = ("", "a", "yes", "Zürich", "text with spaces")
 _STEP = 11  # without a common factor with the number of kinds: single rows are of every kind
+_FEW_CONSTANTS = 8
 _ROWS_PER_SMALL_REQUEST, _MOST_SMALL_REQUESTS = 16, 31
 
 
@@ -152,7 +154,8 @@ class Drawn:
             return True
         if kind.startswith("FP"):
             return accepted.mask and by_name
-        if kind != "BOOL" and ("INT" not in kind or accepted.table or accepted.numbers):
+        compared = accepted.constants and not by_name
+        if kind != "BOOL" and ("INT" not in kind or accepted.table or accepted.numbers or compared):
             return False
         if span is not None:
             return (span.low, span.high) == (0, 1)
@@ -337,9 +340,9 @@ class Drawn:
         return bool(masks) and not is_finite(np.ones_like) and is_finite(np.zeros_like)
 
     def _bounds(self, tensor: NetworkTensor, source: Callable[[Tensors], Any]) -> Bounds | None:
-        """Return what the source takes in each cell of an input of which some index a table."""
-        table, span = self._known(tensor).table, self.ranges.get(tensor.name)
-        if table is None or self.is_mask(tensor) or self.operations > _OPERATIONS:
+        """Return what the source takes in each cell of an input that tables or comparisons read."""
+        table, span, numbers = self._known(tensor).table, self.ranges.get(tensor.name), self.numbers(tensor)
+        if not (table or numbers) or self.is_mask(tensor) or self.operations > _OPERATIONS:
             return None
         sizes = [
             size if isinstance(size, int) else 1 for axis, size in sorted(self._sizes_of(tensor).items())
@@ -348,6 +351,7 @@ class Drawn:
             usual = request[tensor.name]
             limits = np.iinfo(usual.dtype) if usual.dtype.kind in "iu" else np.finfo("f")
             low, high = (span.low, span.high) if span else (-1e9, 1e9)
+            least, most = (span.low, span.high) if span else (limits.min, limits.max)
             corner = tuple(slice(size) for size in sizes)
             row = usual[0] if self.batches else usual
 
@@ -358,17 +362,37 @@ class Drawn:
                     return True
                 return False
 
-            ends = max(low, float(limits.min)), min(high, float(limits.max))
-            bounds = Probe(usual=row[corner].astype(float), takes=takes, ends=ends, table=table).bounds()
-            if bounds is not None:
+            probe = Probe(
+                usual=row[corner].astype(float),
+                takes=takes,
+                ends=(max(low, float(limits.min)), min(high, float(limits.max))),
+                table=table or 1,
+                numbers=[number for number in numbers if least <= number <= most],
+            )
+            if (bounds := probe.bounds()) is not None:
                 return bounds
         return None
+
+    def numbers(self, tensor: NetworkTensor) -> list[int]:
+        """Return whole numbers that the graph or an example knows, and then their neighbors.
+
+        Of few, sums and differences may be what the graph knows: it may compare behind an offset.
+        """
+        accepted = self._known(tensor)
+        ids = [*accepted.numbers, *accepted.constants]
+        if "INT" in tensor.data_type and not accepted.table:
+            ids += [number for request in self.written for number in whole_numbers(request[tensor.name])]
+        if len(accepted.constants) <= _FEW_CONSTANTS:
+            pairs = itertools.permutations(accepted.constants, 2)
+            ids += [number for one, other in pairs for number in (one + other, one - other)]
+        return [*dict.fromkeys([*ids, *(number + step for number in ids for step in (-1, 1))])]
 
     def _usual(self) -> Iterator[Tensors]:
         """Yield requests of one row that the source may take."""
         for request in self.written[:1]:
             yield {name: value[:1] for name, value in request.items()} if self.batches else request
-        yield self.request(0, batch=1, sizes=1)
+        numbers = {tensor.name: self.numbers(tensor) for tensor in self.inputs if not self.is_mask(tensor)}
+        yield from with_numbers(self.request(0, batch=1, sizes=1), numbers)
 
     @property
     def has_open_sizes(self) -> bool:

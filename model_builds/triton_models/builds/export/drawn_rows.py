@@ -58,11 +58,14 @@ class Row:
 
     def floats(self, place: int) -> np.ndarray:
         """Return a row of floats."""
+        return self._beside_known(self._floats(place), place)
+
+    def _floats(self, place: int) -> np.ndarray:
         whole = (self.accepted.table is not None and not self._has_amounts) or bool(self.accepted.numbers)
         if self.span is not None:
             whole = self.span.never_empty
         if whole:
-            return self.integers(place).astype(float)
+            return self._integers(place).astype(float)
         if self.span is not None:
             return self._beside_places(self._within(self.span, place), place)
         round_, kind = divmod(place, len(ROW_KINDS))
@@ -82,6 +85,19 @@ class Row:
         if self.span is not None:
             places = np.clip(places, self.span.low, self.span.high)
         return np.where(self.bounds.free & (place % 4 > 0), values, places)
+
+    def _beside_known(self, values: np.ndarray, place: int) -> np.ndarray:
+        """Return values, with numbers that the network knows: in every second row, and where no others go."""
+        if self.bounds is None or not len(self.bounds.known):
+            return values
+        known, count = self.bounds.known, len(self.bounds.known)
+        chosen = self.random.integers(count, size=self.shape)
+        if values.size == 1:
+            chosen = np.full(self.shape, place // 2 % count)  # one after the other
+        taken = np.take_along_axis(np.broadcast_to(known, (count, *self.shape)), chosen[None], 0)[0]
+        often = self.random.random(self.shape) < (0, 1, 0, _HALF)[place % 4]
+        only = ~self.bounds.free & (self.bounds.low == self.bounds.high)
+        return np.where(only | often, taken, values)
 
     def _places(self, place: int) -> np.ndarray:
         low, high = np.zeros(1), np.full(1, (self.accepted.table or 1) - 1.0)
@@ -124,6 +140,9 @@ class Row:
 
     def integers(self, place: int) -> np.ndarray:
         """Return a row of whole numbers."""
+        return self._beside_known(self._integers(place), place)
+
+    def _integers(self, place: int) -> np.ndarray:
         accepted, shape, random = self.accepted, self.shape, self.random
         kind = self.tensor.data_type.removeprefix("TYPE_")
         values: Any
@@ -131,7 +150,7 @@ class Row:
             values = self._beside_places(np.round(self._within(self.span, place)), place)
         elif accepted.numbers:
             values = random.choice(np.array(accepted.numbers), shape)
-        elif accepted.table is not None:
+        elif accepted.table is not None or (self.bounds is not None and not self.shown):
             values = (
                 self._beside_places(self._amounts(place), place) if self._has_amounts else self._places(place)
             )

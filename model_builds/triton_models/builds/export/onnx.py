@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.networks import read_onnx_file, side_files
 from triton_models.base.errors import FleetError, Problem
+from triton_models.builds.export.accepted import nodes_of
 from triton_models.builds.export.optimized import optimized
 from triton_models.check.onnx_network import missing_locale
 from triton_models.declare.models import PyTorchNetwork
 from triton_models.declare.network_inputs import TYPES
 from triton_models.declare.tensors import NUMPY_TYPES, DynamicDim, Tensor
+from triton_models.facts.releases import Release
 
 if TYPE_CHECKING:
     import torch
@@ -332,7 +334,7 @@ def _runs(network: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> bool
     try:
         with torch.no_grad():
             network(*tensors.values())
-    except (RuntimeError, TypeError, ValueError, IndexError):
+    except Exception:  # noqa: BLE001  whatever a framework raises
         return False
     return True
 
@@ -373,6 +375,27 @@ def check_file(path: Path) -> None:
     if what:
         why = "ONNX Runtime says: Failed to construct locale"
         raise FleetError.of(what=what, where=_file(path), why=why, fix=fix, rule="network-file")
+
+
+def import_opsets(path: Path, release: Release) -> None:
+    """Write the opsets that a file does not import, although its operators need them.
+
+    ONNX Runtime loads such a file with the newest that it has (1.21, 1.22 and 1.31, tried 2026-11-28), and
+    onnx does not.
+    """
+    import onnx
+
+    try:
+        network = onnx.load(str(path), load_external_data=False)
+    except Exception:  # noqa: BLE001  of protobuf; `check_file` says it
+        return
+    imported = {opset.domain: opset.version for opset in network.opset_import}
+    newest = {"": release.onnx_opset, "ai.onnx.ml": release.onnx_ml_opset, "com.microsoft": 1}
+    newest["ai.onnx"] = imported.get("", newest[""])
+    domains = {node.domain for node in nodes_of(network)} & newest.keys() - imported.keys()
+    if imported and domains:
+        network.opset_import.extend(onnx.helper.make_opsetid(name, newest[name]) for name in sorted(domains))
+        path.write_bytes(network.SerializeToString(deterministic=True))
 
 
 def _loads(path: Path) -> bool:

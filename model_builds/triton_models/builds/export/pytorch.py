@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from triton_models.artifact.networks import NetworkTensor, Signature
+from triton_models.base.encoding import Tensors
 from triton_models.base.errors import FleetError
-from triton_models.builds.export.onnx import example_tensors
-from triton_models.declare.tensors import NUMPY_TYPES, DynamicDim, Tensor
+from triton_models.builds.export.traced import accepted_tensors
+from triton_models.declare.tensors import NUMPY_TYPES, Between, DynamicDim, Tensor
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +56,9 @@ _TRACED_FOR_CUDNN = (
     *(f"aten::{each}" for each in ("lstm", "gru", "rnn_tanh", "rnn_relu")),
 )
 
+_REFUSALS = (AssertionError, LookupError, RuntimeError, ValueError)
+"""What forward() raises for values; other exceptions are of mistakes in it."""
+
 
 def export_torchscript(
     module: torch.nn.Module,
@@ -68,6 +72,8 @@ def export_torchscript(
     cpu: bool = False,
     tf32: bool = False,
     cudnn: bool = True,
+    written: Sequence[Tensors] = (),
+    ranges: Mapping[str, Between] | None = None,
 ) -> Signature:
     """Export a network and determine its outputs, which a TorchScript file does not describe.
 
@@ -80,8 +86,8 @@ def export_torchscript(
     import torch
 
     network = _Observed(name=name, inputs=inputs, outputs=outputs)
-    examples = list(_examples_of(inputs, batches=batches))
     module = module.eval()
+    examples = list(network.examples(module, batches=batches, written=written, ranges=ranges))
     switched = torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32)  # a trace records the flag
     with warnings.catch_warnings(), torch.no_grad(), switched:
         warnings.simplefilter("ignore")  # of deprecation; errors of a trace are detected below
@@ -177,7 +183,14 @@ class _Observed:
 
         answers = [self._tensors(network(*example)) for example in examples]
         for example, answer in zip(examples, answers, strict=True):
-            own = self._tensors(exported(*example))
+            try:
+                own = self._tensors(exported(*example))
+            except RuntimeError as error:
+                message = str(error).strip().splitlines()[-1]
+                raise self.bad(
+                    f"the exported network fails where the network does not: {message}",
+                    fix='export it with LibTorch(export="script"), or compute only with tensors',
+                ) from error
             for output, one, other in zip(self.outputs, own, answer, strict=True):
                 if one.shape != other.shape or not torch.allclose(
                     one.double(), other.double(), rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True
@@ -189,6 +202,41 @@ class _Observed:
                         fix='export it with LibTorch(export="script"), or compute sizes only from tensors',
                     )
         return answers
+
+    def examples(
+        self,
+        network: torch.nn.Module,
+        *,
+        batches: bool,
+        written: Sequence[Tensors],
+        ranges: Mapping[str, Between] | None,
+    ) -> Iterator[list[torch.Tensor]]:
+        """Yield an example to trace with, then one with another batch size, then one with other open sizes.
+
+        Raises:
+            FleetError: The user wrote none, and the network refuses all that the build makes up.
+        """
+        import torch
+
+        larger = [replace(tensor, dims=[_larger(size) for size in tensor.dims]) for tensor in self.inputs]
+        try:
+            first, other = (
+                list(accepted_tensors(network, of, batches=batches, written=written, ranges=ranges).values())
+                for of in (self.inputs, larger)
+            )
+        except _REFUSALS as error:
+            if written:
+                raise
+            message = f"{_first_line(error)} ({type(error).__name__})"
+            raise self.bad(
+                f"it refuses the inputs that the build makes up: {message}",
+                fix="write a request that it answers in examples(); if it answers none, fix its forward()",
+            ) from error
+        yield first
+        if batches:
+            yield [torch.cat([tensor, tensor[:1]]) for tensor in first]
+        if any(isinstance(size, DynamicDim) for tensor in self.inputs for size in tensor.dims):
+            yield other
 
     def signature(self, answers: Sequence[Sequence[torch.Tensor]], *, batches: bool) -> Signature:
         """Return the inputs as declared, and the outputs as observed for examples of different sizes."""
@@ -241,19 +289,6 @@ def _is_random(network: Callable[..., Any], example: Sequence[torch.Tensor]) -> 
     return not all(
         torch.allclose(a.double(), b.double(), equal_nan=True) for a, b in zip(one, two, strict=True)
     )
-
-
-def _examples_of(inputs: Sequence[Tensor], *, batches: bool) -> Iterator[list[torch.Tensor]]:
-    """Yield an example to trace with, then one with another batch size, then one with other open sizes."""
-    import torch
-
-    first = list(example_tensors(inputs, batches=batches).values())
-    yield first
-    if batches:
-        yield [torch.cat([each, each[:1]]) for each in first]
-    if any(isinstance(size, DynamicDim) for tensor in inputs for size in tensor.dims):
-        larger = [replace(tensor, dims=[_larger(size) for size in tensor.dims]) for tensor in inputs]
-        yield list(example_tensors(larger, batches=batches).values())
 
 
 def _larger(size: int | DynamicDim) -> int:
