@@ -8,19 +8,12 @@ decides at run time what its module or class has is not judged.
 from __future__ import annotations
 
 import ast
-import re
-import sys
-import warnings
 from collections.abc import Iterator
 
+from .python_syntax import parse  # noqa: TID252
 from .refusal import Refusal  # noqa: TID252  also found outside this repository
 
 MODULE, CLASS = "model.py", "TritonPythonModel"
-
-# Lines that only a newer Python may read: f-strings, `def f[T]`, `type X`, `except*`, `x[*y]`.
-_NEW_SYNTAX = re.compile(
-    rb"(?i:\b(?:f|fr|rf)['\"])|\b(?:class|def)\s+\w+\s*\[|^\s*type\s+\w|\bexcept\s*\*|\[[^]]*\*"
-)
 
 # The arguments with which the backend calls each method, with the class or the instance.
 _CALLED = {"__new__": 1, "__init__": 1, "initialize": 2, "execute": 2}
@@ -34,26 +27,15 @@ _Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 def check_code(code: bytes, *, python: tuple[int, int]) -> list[Refusal]:
     """Return what the backend refuses in code that the image's Python runs."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(code, feature_version=python)
-            compile(tree, MODULE, "exec", dont_inherit=True)
+        tree = parse(code, python)
     except (SyntaxError, ValueError) as error:  # ValueError: a null byte
         line, message = getattr(error, "lineno", None), getattr(error, "msg", str(error))
-        newer = sys.version_info < python
-        if newer and (message.startswith("f-string") or (line and _NEW_SYNTAX.search(_line(code, line)))):
-            return []
         fix = f"correct it, and try it: python{python[0]}.{python[1]} -m py_compile {MODULE}"
         at = f"line {line}" if line else ""
         return [Refusal(message=message, what=f"{MODULE} is not valid Python: {message}", at=at, fix=fix)]
     except (MemoryError, RecursionError):  # nested too deep for this process
         return []
     return list(_check_class(tree))
-
-
-def _line(code: bytes, number: int) -> bytes:
-    lines = code.splitlines()
-    return lines[number - 1] if number <= len(lines) else b""
 
 
 def _check_class(tree: ast.Module) -> Iterator[Refusal]:
