@@ -41,29 +41,17 @@ _READS_FEATURES = frozenset(
         *("LinearRegressor", "LinearClassifier", "SVMRegressor", "SVMClassifier", *_TREES),
     }
 )
-# Behind these, no number reaches arithmetic: shapes, answers to questions, and places in a table.
-_ASKS = frozenset(
-    {
-        *("And", "ConstantOfShape", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
-        *("NonZero", "Not", "OneHot", "Or", "Range", "Shape", "Size", "Xor", "EmbedLayerNormalization"),
-    }
-)
-_CHOOSES = {
-    "Gather": 1,
-    "GatherElements": 1,
-    "GatherND": 1,
-    "Where": 0,
-    "Reshape": 1,
-    "Slice": 1,
-    "Expand": 1,
+_SIZES = {
+    "ConstantOfShape": (0,),
+    "Expand": (1,),
+    "Loop": (0,),
+    "OneHot": (1,),
+    "Pad": (1,),
+    "Range": (0, 1, 2),
+    "Resize": (2, 3),
+    "Tile": (1,),
 }
-_KEEPS = _PICKS | frozenset(
-    {
-        *("Ceil", "Clip", "Concat", "Flatten", "Floor", "Identity", "Reshape", "Round", "Slice", "Split"),
-        *("Squeeze", "Transpose", "Unsqueeze"),
-    }
-)
-"""Operators that compute nothing with a float."""
+"""The inputs of operators that say how large an answer is, or how often a loop runs."""
 _FLOATS = frozenset({1, 10, 11, 16})  # FLOAT, FLOAT16, DOUBLE and BFLOAT16 of onnx.TensorProto
 _BOOL = 9
 _COMPARES = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
@@ -117,7 +105,7 @@ class Accepted:
         center: The values that the first operators subtract, per feature.
         scale: The values that they divide by, per feature.
         features: True if operators on rows of features read it: its values may be of any size.
-        computes: True if the graph computes with its numbers, as floats, on any path.
+        sizes: True if its numbers may say how large an answer is, or how often a loop runs.
         mask: True if the graph subtracts it from a constant, as masks are.
         missing: True if an operator knows NaN.
         numbers: The only whole numbers that a lookup knows.
@@ -129,7 +117,7 @@ class Accepted:
     center: np.ndarray | None = None
     scale: np.ndarray | None = None
     features: bool = False
-    computes: bool = False
+    sizes: bool = False
     mask: bool = False
     missing: bool = False
     numbers: tuple[int, ...] = ()
@@ -184,11 +172,7 @@ def values_of(graph: Any) -> dict[str, Any]:
 def accepted_by(network: Any) -> dict[str, Accepted]:
     """Return what a network of onnx says about each of its inputs."""
     graph = _Graph.of(network)
-    types = {tensor.name: tensor.type.tensor_type.elem_type for tensor in network.graph.input}
-    return {
-        name: replace(graph.follow(name), computes=graph.computes(name, is_float=kind in _FLOATS))
-        for name, kind in types.items()
-    }
+    return {tensor.name: graph.follow(tensor.name) for tensor in network.graph.input}
 
 
 def only_indexes(network: Any, name: str) -> bool:
@@ -221,10 +205,7 @@ def accepted_by_module(
     from torch.utils.flop_counter import FlopCounterMode
 
     accepted = {
-        name: Accepted(
-            features=value.is_floating_point() and value.ndim == 2,  # noqa: PLR2004  rows and features
-            computes=value.is_floating_point(),
-        )
+        name: Accepted(features=value.is_floating_point() and value.ndim == 2)  # noqa: PLR2004  rows and features
         for name, value in inputs.items()
     }
     values = {id(value): (value, name) for name, value in inputs.items()}
@@ -238,7 +219,7 @@ def accepted_by_module(
             names = {values[id(leaf)][1] for leaf in tree_leaves(arguments) if id(leaf) in values}
             for name in names if function not in _IGNORES_NUMBERS else ():
                 indexes = function in _INDEXES and id(arguments[0]) not in values
-                accepted[name] = _read_call(function, arguments, accepted[name], answer, indexes=indexes)
+                accepted[name] = _read_call(function, arguments, accepted[name], indexes=indexes)
                 own = [leaf for leaf in tree_leaves(arguments) if id(leaf) in values]
                 constants = _constants_of(function, arguments, own, network)
                 accepted[name] = replace(
@@ -265,12 +246,9 @@ def _may_index(value: torch.Tensor, function: str) -> bool:
     return value.dtype != torch.bool and not value.is_complex()
 
 
-def _read_call(
-    function: str, arguments: Sequence[Any], so_far: Accepted, answer: Any, *, indexes: bool
-) -> Accepted:
+def _read_call(function: str, arguments: Sequence[Any], so_far: Accepted, *, indexes: bool) -> Accepted:
     """Return what a function of PyTorch adds about an input, which is among its arguments."""
     import torch
-    from torch.utils._pytree import tree_leaves
 
     entries = 0
     if function in {"embedding", "embedding_bag"}:
@@ -281,9 +259,7 @@ def _read_call(
         entries = next((len(one) for one in arguments[:1] if isinstance(one, torch.Tensor) and one.ndim), 0)
     if entries:
         return replace(so_far, table=min(entries, so_far.table or entries))
-    floats = any(_is_float(leaf) for leaf in tree_leaves(answer))
-    missing = so_far.missing or function in _KNOWS_NAN
-    return replace(so_far, computes=so_far.computes or floats, missing=missing)
+    return replace(so_far, missing=so_far.missing or function in _KNOWS_NAN)
 
 
 def _constants_of(
@@ -386,23 +362,7 @@ class _Graph:
         accepted = Accepted()
         for node, value in self._walk(name, self._moves):
             accepted = self._read(node, value, accepted)
-        return accepted
-
-    def computes(self, name: str, *, is_float: bool) -> bool:
-        """Return whether a graph computes with floats that it has of an input, or makes of its numbers."""
-        floats = {name} if is_float else set()
-        for node, value in self._walk(name, _keeps_numbers):
-            kind, is_float = node.op_type, value in floats
-            makes_floats = kind == "Cast" and _attribute(node, "to", 0) in _FLOATS
-            if not _keeps_numbers(node, value):
-                continue
-            if kind in {"CastLike", "Gemm", "MatMul"} or (makes_floats and not is_float):
-                return True
-            if is_float and kind not in _KEEPS | {"Cast"}:
-                return True
-            if makes_floats or (is_float and kind != "Cast"):
-                floats.update(node.output)
-        return False
+        return replace(accepted, sizes=any(_is_size(*step) for step in self._walk(name, _keeps_numbers)))
 
     def _walk(self, name: str, passes: Callable[[Any, str], bool]) -> Iterator[tuple[Any, str]]:
         """Yield operators with the value that they read, from a value on, through those that pass it on."""
@@ -469,7 +429,8 @@ class _Graph:
             floats = np.array(_attribute(node, "keys_floats", ()))
             return whole_numbers(floats if keys is None else onnx.numpy_helper.to_array(keys))
         other = node.input[1 - place] if kind in _COMPARES | {"Sub"} else ""
-        while other in self.makers and self.makers[other].op_type in _PICKS | _KEEPS | {"Cast", "Expand"}:
+        passed = _PICKS | _RESHAPES | {"Concat", "Expand", "Slice"}
+        while other in self.makers and self.makers[other].op_type in passed:
             other = self.makers[other].input[0]
         values = self.constants[other]() if other in self.constants else np.zeros(0)
         return whole_numbers(values) if kind == "Equal" or values.dtype.kind in "iu" else []
@@ -513,10 +474,14 @@ def _scaling_by(node: Any, place: int, constant: np.ndarray) -> tuple[np.ndarray
 
 
 def _keeps_numbers(node: Any, value: str) -> bool:
-    """Return whether the numbers of a value may still reach arithmetic behind an operator."""
-    if node.op_type in _ASKS or list(node.input).index(value) == _CHOOSES.get(node.op_type):
-        return False
-    return not (node.op_type == "Cast" and _attribute(node, "to", 0) == _BOOL)
+    """Return whether the numbers of a value may still be a size behind an operator."""
+    return node.op_type not in {"Shape", "Size"} and not (
+        node.op_type in _PICKS and list(node.input).index(value) == 1
+    )
+
+
+def _is_size(node: Any, value: str) -> bool:
+    return list(node.input).index(value) in _SIZES.get(node.op_type, ())
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

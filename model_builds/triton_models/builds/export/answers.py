@@ -107,6 +107,32 @@ class ModuleRun:
         """Return the answers in FP32."""
         return run_torch(self.network, self.names, self.outputs, threads=threads_of(self.network))(inputs)
 
+    def answer_within(self, inputs: Tensors, most: float) -> float:
+        """Return the bytes that operators return, with 1024 more for each, so that loops count, too.
+
+        Raises:
+            Exception: They are more than `most`, or whatever the network raises.
+        """
+        from torch.utils._python_dispatch import TorchDispatchMode
+        from torch.utils._pytree import tree_leaves
+
+        total = 0.0
+
+        class Count(TorchDispatchMode):  # type: ignore[no-untyped-call]
+            def __torch_dispatch__(  # type: ignore[no-untyped-def]
+                self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            ):
+                nonlocal total
+                answer = func(*args, **(kwargs or {}))
+                total += 1024 + sum(getattr(leaf, "nbytes", 0) for leaf in tree_leaves(answer))
+                if total > most:
+                    raise MemoryError
+                return answer
+
+        with Count():  # type: ignore[no-untyped-call]
+            self(inputs)
+        return total
+
     def rounded(self, inputs: Tensors, *, draw: int, exact: np.ndarray) -> Answers:
         """Return the answers in FP64; with a draw in FP32, where what operators read moves by its last bit.
 

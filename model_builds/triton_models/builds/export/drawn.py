@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +20,7 @@ from triton_models.artifact.networks import NetworkTensor
 from triton_models.base.encoding import Tensors
 from triton_models.builds.export.accepted import Accepted, whole_numbers
 from triton_models.builds.export.drawn_rows import ROW_KINDS, Row
-from triton_models.builds.export.probed import Bounds, Probe, with_numbers
+from triton_models.builds.export.probed import Bounds, Probe, Questions, TooManyQuestionsError, with_numbers
 from triton_models.declare.declaration import Example
 from triton_models.declare.models import Network, OnnxFile
 from triton_models.declare.tensors import NUMPY_TYPES, Between, DynamicDim
@@ -40,6 +41,13 @@ _OPEN_SIZES = (4, 7, 3, 1, 16, 64, 224, 576, 16000)
 _WORDS = ("", "a", "yes", "Zürich", "text with spaces")
 _STEP = 11  # without a common factor with the number of kinds: single rows are of every kind
 _FEW_CONSTANTS = 8
+_ENDS = (2, 4, 3, 1)  # kinds of rows near or at an end of their range; in even ones, no mask has padding
+_MOST_WORDS = 512
+_MOST_SIZE = 4096.0
+_MASK = re.compile(r"mask|(^|_)(valid|padding|present|observed|visible)(__\d+)?$")
+_UNASKED = Bounds(free=np.zeros((), bool), low=np.zeros(()), high=np.full((), 300.0))
+"""What inputs of whole numbers get first, where the source cannot be asked."""
+
 _ROWS_PER_SMALL_REQUEST, _MOST_SMALL_REQUESTS = 16, 31
 
 
@@ -116,7 +124,11 @@ class Drawn:
 
     def _necessary(self) -> Iterator[tuple[int, int | Mapping[str, int], int]]:
         """Yield the rows, the sizes, and the kind of the first row of necessary requests."""
-        yield 1, self._largest_sizes(), 0
+        largest, usual = self._largest_sizes(), {key: of.tried[-1] for key, of in self._declared.items()}
+        cost = self.operations * math.prod(size / usual[key] for key, size in largest.items())
+        ends = _ENDS[: max(2, int(_MOST_OPERATIONS / max(cost, 1.0)))] if self.ranges and largest else ()
+        for kind in (0, *ends):  # FP16 cannot hold the sums of long rows of one sign
+            yield 1, largest, kind
         yield 1, -1, 5  # an uneven kind has padding
         batch = self.largest_batch
         for kind in range(0, self._kinds, batch):
@@ -138,7 +150,7 @@ class Drawn:
         for tensor in self.inputs:
             span = self.ranges.get(tensor.name)
             promised = span and (span.never_empty or span.low > 0)
-            if self.is_mask(tensor) and not promised and not self._is_hiding(tensor):
+            if self._hides(tensor) and not promised and not self._is_hiding(tensor):
                 request = self.request(number, batch=1, sizes=1, first=0)
                 yield {**request, tensor.name: np.zeros_like(request[tensor.name])}
                 number += 1
@@ -146,26 +158,31 @@ class Drawn:
     def _known(self, tensor: NetworkTensor) -> Accepted:
         return self.accepted.get(tensor.name, Accepted())
 
-    def is_mask(self, tensor: NetworkTensor) -> bool:  # noqa: PLR0911  one for each sign
-        """Return whether an input says which of the other values count."""
+    def is_mask(self, tensor: NetworkTensor) -> bool:
+        """Return whether an input says which of the other values count, so that only 0 and 1 come."""
+        kind, span = tensor.data_type.removeprefix("TYPE_"), self.ranges.get(tensor.name)
+        by_name = _MASK.search(tensor.name.lower()) is not None
+        if kind.startswith("FP") and not (span and span.never_empty):
+            return self._known(tensor).mask and by_name
+        return self._may_hide(tensor) and (
+            span is not None or kind == "BOOL" or self._known(tensor).mask or by_name
+        )
+
+    def _may_hide(self, tensor: NetworkTensor) -> bool:
+        """Return whether zeros of an input may say that other values do not count."""
         span, kind = self.ranges.get(tensor.name), tensor.data_type.removeprefix("TYPE_")
-        accepted, by_name = self._known(tensor), "mask" in tensor.name.lower()
+        accepted = self._known(tensor)
         if span is not None and span.never_empty:
             return True
-        if kind.startswith("FP"):
-            return accepted.mask and by_name
-        compared = accepted.constants and not by_name
+        compared = accepted.constants and not _MASK.search(tensor.name.lower())
         if kind != "BOOL" and ("INT" not in kind or accepted.table or accepted.numbers or compared):
             return False
         if span is not None:
             return (span.low, span.high) == (0, 1)
-        shown = [request[tensor.name] for request in self.written]
-        if not all(np.isin(value, (0, 1)).all() for value in shown):
-            return False
-        if kind == "BOOL" or accepted.mask or by_name:
-            return True
-        numbers = accepted.features or accepted.computes
-        return not numbers and (bool(shown) or kind not in {"INT8", "UINT8"})
+        return all(np.isin(request[tensor.name], (0, 1)).all() for request in self.written)
+
+    def _hides(self, tensor: NetworkTensor) -> bool:
+        return self.is_mask(tensor) or self._may_hide(tensor)
 
     def _is_hiding(self, tensor: NetworkTensor) -> bool:
         return self.hides and tensor.data_type == "TYPE_BOOL" and tensor.name not in self.ranges
@@ -174,7 +191,7 @@ class Drawn:
         """Return for each mask of a request which of its rows have a mask without a token."""
         empty = {}
         for tensor in self.inputs:
-            if self.is_mask(tensor) and (value := request[tensor.name]).size:
+            if self._hides(tensor) and (value := request[tensor.name]).size:
                 rows = len(value) if self.batches else 1
                 length = value.shape[-1] if value.ndim > 1 or rows == 1 else 1
                 hidden = value.reshape(rows, -1, length or 1) == self._is_hiding(tensor)
@@ -210,9 +227,8 @@ class Drawn:
             shape += [
                 size if isinstance(size, int) else chosen[size] for size in self._sizes_of(tensor).values()
             ]
-            request[tensor.name] = self._values(
-                tensor, shape, random, number * _STEP if first is None else first
-            )
+            place = number * _STEP if first is None else first
+            request[tensor.name] = self._values(tensor, shape, random, place, chosen)
         return request
 
     @property
@@ -314,16 +330,58 @@ class Drawn:
         The source says which numbers it takes, unless what it refuses must not be tried.
         """
         strings = any(tensor.data_type == "TYPE_STRING" for tensor in self.inputs)
+        questions = Questions.of(source, self.operations) if source else None
         for of_examples in (False, True) if self.examples and strings else (False,):
             for sizes in self.possible_sizes():
                 choice = replace(self, sizes=sizes, of_examples=of_examples)
                 choice = replace(choice, hides=bool(source) and choice._masks_hide(source))
-                bounds: dict[str, Bounds] = {}
-                for tensor in self.inputs:
-                    if source and (of_tensor := choice._bounds(tensor, source)):
-                        bounds[tensor.name] = of_tensor
-                yield from [replace(choice, bounds=bounds)] * bool(bounds)
+                yield from choice._bounded(questions) if questions else ()
                 yield choice
+
+    def _bounded(self, questions: Questions) -> Iterator[Drawn]:
+        """Yield ways to draw within what the source takes, first of what it may refuse, then of all.
+
+        Counts come before tables: beside a length of 1, no table may be read in the other cells.
+        """
+        usual = next(self._usual(questions), None)
+        asked: dict[str, Bounds] = {}
+        for of_all in (False, True):
+            new: dict[str, Bounds] = {}
+            for tensor in sorted(self.inputs, key=self._is_count, reverse=True):
+                if tensor.name in asked or not self._is_asked(tensor, of_all=of_all):
+                    continue
+                with contextlib.suppress(TooManyQuestionsError):
+                    if usual is not None:
+                        new[tensor.name] = self._bounds(tensor, usual, questions)
+                if self._is_count(tensor):
+                    new.setdefault(tensor.name, _UNASKED)
+                    if usual is not None:
+                        usual = self._with_largest(tensor, usual, new[tensor.name], questions)
+            asked |= new
+            if new or not of_all:
+                yield replace(self, bounds=_of_any_size(asked) if of_all else asked)
+
+    def _with_largest(
+        self, tensor: NetworkTensor, request: Tensors, bounds: Bounds, questions: Questions
+    ) -> Tensors:
+        """Return a request with hundreds for counts, or the most below that, if the source takes it."""
+        value = request[tensor.name]
+        most = np.where(bounds.free, _UNASKED.high, np.minimum(bounds.high, _UNASKED.high))
+        larger = {**request, tensor.name: np.broadcast_to(most, value.shape).astype(value.dtype)}
+        with contextlib.suppress(TooManyQuestionsError):
+            return larger if questions.takes(larger) else request
+        return request
+
+    def _is_count(self, tensor: NetworkTensor) -> bool:
+        """Return whether an input has whole numbers of which nothing says more."""
+        known = self._known(tensor)
+        unknown = tensor.name not in self.ranges and not (known.table or known.numbers)
+        return "INT" in tensor.data_type and unknown and not self.is_mask(tensor)
+
+    def _is_asked(self, tensor: NetworkTensor, *, of_all: bool) -> bool:
+        if tensor.data_type in {"TYPE_STRING", "TYPE_BOOL"} or self.is_mask(tensor):
+            return False
+        return of_all or bool(self._known(tensor).table or self.numbers(tensor)) or self._is_count(tensor)
 
     def _masks_hide(self, source: Any) -> bool:
         """Return whether the source has a finite answer to false masks of BOOL, and none to true ones."""
@@ -339,39 +397,31 @@ class Drawn:
 
         return bool(masks) and not is_finite(np.ones_like) and is_finite(np.zeros_like)
 
-    def _bounds(self, tensor: NetworkTensor, source: Callable[[Tensors], Any]) -> Bounds | None:
-        """Return what the source takes in each cell of an input that tables or comparisons read."""
-        table, span, numbers = self._known(tensor).table, self.ranges.get(tensor.name), self.numbers(tensor)
-        if not (table or numbers) or self.is_mask(tensor) or self.operations > _OPERATIONS:
-            return None
-        sizes = [
-            size if isinstance(size, int) else 1 for axis, size in sorted(self._sizes_of(tensor).items())
-        ]
-        for request in self._usual():
-            usual = request[tensor.name]
-            limits = np.iinfo(usual.dtype) if usual.dtype.kind in "iu" else np.finfo("f")
-            low, high = (span.low, span.high) if span else (-1e9, 1e9)
-            least, most = (span.low, span.high) if span else (limits.min, limits.max)
-            corner = tuple(slice(size) for size in sizes)
-            row = usual[0] if self.batches else usual
+    def _bounds(self, tensor: NetworkTensor, request: Tensors, questions: Questions) -> Bounds:
+        """Return what the source takes in each cell of an input, beside a request that it takes."""
+        known, span, usual = self._known(tensor), self.ranges.get(tensor.name), request[tensor.name]
+        sizes = self._sizes_of(tensor)
+        limits = np.iinfo(usual.dtype) if usual.dtype.kind in "iu" else np.finfo("f")
+        low, high = (span.low, span.high) if span else (-1e9, _MOST_SIZE if known.sizes else 1e9)
+        least, most = (span.low, span.high) if span else (limits.min, limits.max)
+        corner = tuple(slice(size if isinstance(size, int) else 1) for _, size in sorted(sizes.items()))
 
-            def takes(cells: np.ndarray, request: Tensors = request, usual: np.ndarray = usual) -> bool:
-                with contextlib.suppress(Exception):  # whatever a framework raises
-                    values = np.broadcast_to(cells, usual.shape).astype(usual.dtype)
-                    source({**request, tensor.name: values})
-                    return True
-                return False
+        def takes(cells: np.ndarray) -> bool:
+            values = np.broadcast_to(cells, usual.shape).astype(usual.dtype)
+            return questions.takes({**request, tensor.name: values})
 
-            probe = Probe(
-                usual=row[corner].astype(float),
-                takes=takes,
-                ends=(max(low, float(limits.min)), min(high, float(limits.max))),
-                table=table or 1,
-                numbers=[number for number in numbers if least <= number <= most],
-            )
-            if (bounds := probe.bounds()) is not None:
-                return bounds
-        return None
+        bounds = Probe(
+            usual=np.array((usual[0] if self.batches else usual)[corner], float),
+            takes=takes,
+            ends=(max(low, float(limits.min)), min(high, float(limits.max))),
+            table=known.table or 1,
+            numbers=[number for number in self.numbers(tensor) if least <= number <= most],
+        ).bounds()
+        if not self._is_count(tensor):
+            return bounds
+        open_sizes = {key: request[other.name].shape[axis] for other, axis, key in self._open_dims()}
+        sizes_of = [(key, size) for key, size in open_sizes.items() if size in bounds.high[~bounds.free]]
+        return replace(bounds, size=sizes_of[0] if sizes_of else None)
 
     def numbers(self, tensor: NetworkTensor) -> list[int]:
         """Return whole numbers that the graph or an example knows, and then their neighbors.
@@ -387,12 +437,14 @@ class Drawn:
             ids += [number for one, other in pairs for number in (one + other, one - other)]
         return [*dict.fromkeys([*ids, *(number + step for number in ids for step in (-1, 1))])]
 
-    def _usual(self) -> Iterator[Tensors]:
-        """Yield requests of one row that the source may take."""
-        for request in self.written[:1]:
-            yield {name: value[:1] for name, value in request.items()} if self.batches else request
+    def _usual(self, questions: Questions) -> Iterator[Tensors]:
+        """Yield requests of one row that the source takes: of examples, or made up."""
+        shown = [request for request in (*self.written, *self.examples) if request]
+        rows = [{name: value[:1] for name, value in request.items()} for request in shown]
         numbers = {tensor.name: self.numbers(tensor) for tensor in self.inputs if not self.is_mask(tensor)}
-        yield from with_numbers(self.request(0, batch=1, sizes=1), numbers)
+        made = with_numbers(self.request(0, batch=1, sizes=1), numbers)
+        with contextlib.suppress(TooManyQuestionsError):
+            yield from filter(questions.takes, itertools.chain(rows if self.batches else shown, made))
 
     @property
     def has_open_sizes(self) -> bool:
@@ -411,11 +463,14 @@ class Drawn:
         for size in _OPEN_SIZES:
             yield (size,)
 
-    def _values(self, tensor: NetworkTensor, shape: Sequence[int], random: Any, first: int) -> Any:
+    def _values(
+        self, tensor: NetworkTensor, shape: Sequence[int], random: Any, first: int, sizes: Mapping[str, int]
+    ) -> Any:
         dtype = np.dtype(NUMPY_TYPES.get(tensor.data_type.removeprefix("TYPE_"), "object"))
         if dtype.kind == "O":
             return self._texts(tensor, shape, random)
         batches = bool(shape) and self.batches
+        bounds = self.bounds.get(tensor.name)
         row = Row(
             tensor=tensor,
             accepted=self._known(tensor),
@@ -424,7 +479,7 @@ class Drawn:
             shown=[request[tensor.name] for request in self.written],
             random=random,
             mask=self.is_mask(tensor),
-            bounds=self.bounds.get(tensor.name),
+            bounds=bounds and bounds.of_sizes(sizes),
         )
         draw = row.floats if dtype.kind == "f" else row.integers
         values = np.stack([draw(first + place) for place in range(shape[0] if batches else 1)])
@@ -444,7 +499,9 @@ class Drawn:
             _, *columns = np.indices(shape)
             places = (random.integers(0, len(rows), shape), *columns)
             return rows[places]
-        words = [word.encode() for word in self._known(tensor).words or _WORDS]
+        known = self._known(tensor)
+        numbers = [str(place) for place in range(min(known.table or 0, _MOST_WORDS))]
+        words = [word.encode() for word in known.words or numbers or _WORDS]
         return random.choice(np.array(words, object), shape)
 
 
@@ -493,6 +550,10 @@ def _declared_sizes(model: Network) -> dict[tuple[str, int], _Sizes]:
         for axis, size in enumerate(tensor.dims, start=1 if model.max_batch_size else 0)
         if isinstance(size, DynamicDim)
     }
+
+
+def _of_any_size(bounds: Mapping[str, Bounds]) -> dict[str, Bounds]:
+    return {name: replace(of_input, size=None) for name, of_input in bounds.items()}
 
 
 def _distinct(*sizes: int) -> tuple[int, ...]:

@@ -21,14 +21,14 @@ ROW_KINDS = (
     *("usual", "wide", "zeros", "negative", "whole", "usual", "ones", "millions", "billions", "mixed"),
     *("small", "even", "tiny"),
 )
-_KINDS_WITHIN = ("", "low", "small", "high", "even", "zero", "whole", "", "tiny", "")
+_KINDS_WITHIN = ("", "low", "upper", "high", "lower", "zero", "whole", "small", "tiny", "even")
 """Of a declared range; neither number of kinds is a multiple of 3, the cycle of small batches."""
 
 _LARGE = {"thousands": 1e3, "millions": 1e6, "billions": 1e9}
-_AMOUNTS = (10, *_LARGE.values(), -1e4)  # the largest, or the smallest of negative ones
+_AMOUNTS = (1, 10, 300, *_LARGE.values(), -1e4)  # the largest, or the smallest of negative ones
 _SMALL = {"small": (1e-4, 1e-2), "tiny": (1e-6, 1e-3)}  # in turn
 _NOISE = 1e-3  # of a row that is nearly constant, as a part of its values
-_HALF = 0.5
+_HALF, _TENTH = 0.5, 0.1
 _EVERY_THIRD, _MISSING = 3, 0.3
 _FEATURE_RANK, _IMAGE_RANK = 2, 4
 
@@ -81,10 +81,13 @@ class Row:
         """Return amounts, with places in a table in the other cells; every fourth row has only these."""
         if self.bounds is None:
             return values
-        places = self._places(place)
+        free, places = self.bounds.free, self._places(place)
         if self.span is not None:
             places = np.clip(places, self.span.low, self.span.high)
-        return np.where(self.bounds.free & (place % 4 > 0), values, places)
+        if self.accepted.table is None:  # amounts, too, as far as the source takes them
+            limited = np.clip(values, self.bounds.low, self.bounds.high)
+            return np.where(free, values, places if place // len(_AMOUNTS) % 2 else limited)
+        return np.where(free & (place % 4 > 0), values, places)
 
     def _beside_known(self, values: np.ndarray, place: int) -> np.ndarray:
         """Return values, with numbers that the network knows: in every second row, and where no others go."""
@@ -100,12 +103,13 @@ class Row:
         return np.where(only | often, taken, values)
 
     def _places(self, place: int) -> np.ndarray:
-        low, high = np.zeros(1), np.full(1, (self.accepted.table or 1) - 1.0)
+        low, high = np.zeros(()), np.full((), (self.accepted.table or 1) - 1.0)
         if self.bounds is not None:
             low, high = self.bounds.low, self.bounds.high
         ends = {1: low, 2: high}
         if place % 5 in ends:
-            return np.broadcast_to(ends[place % 5], self.shape or (1,)).reshape(self.shape)
+            return np.broadcast_to(ends[place % 5], self.shape)
+        low = np.maximum(low, -np.abs(high) - 1)  # most cells that take any negative number get none
         return np.asarray(np.floor(low + self.random.random(self.shape) * (high - low + 1)))
 
     def _of_kind(self, kind: str, *, both_signs: bool) -> np.ndarray:
@@ -150,29 +154,31 @@ class Row:
             values = self._beside_places(np.round(self._within(self.span, place)), place)
         elif accepted.numbers:
             values = random.choice(np.array(accepted.numbers), shape)
-        elif accepted.table is not None or (self.bounds is not None and not self.shown):
-            values = (
-                self._beside_places(self._amounts(place), place) if self._has_amounts else self._places(place)
-            )
-        elif kind in {"UINT8", "INT8"}:
+        elif kind in {"UINT8", "INT8"} and accepted.table is None:
             limits = np.iinfo(kind.lower())
-            values = random.integers(limits.min, limits.max + 1, shape)
-        elif (accepted.features or accepted.computes) and not self.mask:
-            values = self._amounts(place)
-        elif self.shown and not self.mask:
-            values = self._of_examples()
+            values = self._beside_places(random.integers(limits.min, limits.max + 1, shape), place)
+        elif self.mask:
+            values = self._ones(place)
+        elif accepted.table is None or self._has_amounts:
+            values = self._beside_places(self._amounts(place), place)
         else:
-            length = shape[-1] if shape else 1
-            ones = random.integers(1, length + 1) if length and place % 2 else length
-            values = np.broadcast_to(np.arange(length) < ones, shape or (1,)).reshape(shape) + 0
+            values = self._places(place)
         return np.asarray(values)
 
+    def _ones(self, place: int) -> np.ndarray:
+        """Return a mask, of which every second one ends in zeros."""
+        length = self.shape[-1] if self.shape else 1
+        ones = self.random.integers(1, length + 1) if length and place % 2 else length
+        return np.broadcast_to(np.arange(length) < ones, self.shape or (1,)).reshape(self.shape) + 0
+
     def _amounts(self, place: int) -> np.ndarray:
-        """Return whole numbers with which a network computes, such as amounts in cents."""
-        kind = place % len(_AMOUNTS)
-        if kind == 0 and self.shown:
+        """Return whole numbers of any size, such as counts, or amounts in cents; small ones if unasked."""
+        known = self.bounds is not None or self.accepted.features
+        size = _AMOUNTS[place % len(_AMOUNTS)] if known else 1
+        if self.shown and (not known or size == _AMOUNTS[1]):
             return self._of_examples()
-        size = _AMOUNTS[kind]
+        if size == 1:
+            return self._ones(place)
         both_signs = self.accepted.features and place % 2
         low, high = (size, 0) if size < 0 else (-size if both_signs else 0, size)
         return np.asarray(np.round(self.random.uniform(low, high, self.shape)))
@@ -185,9 +191,12 @@ class Row:
         values = self.random.uniform(span.low, span.high, self.shape)
         kind = _KINDS_WITHIN[place % len(_KINDS_WITHIN)]
         ends = {"low": span.low, "high": span.high, "zero": min(max(0.0, span.low), span.high)}
+        near = {"lower": span.low, "upper": span.high}
         if kind in ends:
             return np.full(self.shape, ends[kind])
-        if kind == "whole":
+        if kind in near:
+            values = near[kind] + (values - near[kind]) * _TENTH
+        elif kind == "whole":
             values = np.round(values)
         elif kind in _SMALL and span.low <= 0 <= span.high:
             values *= _SMALL[kind][place // len(_KINDS_WITHIN) % 2]
