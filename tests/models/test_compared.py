@@ -104,8 +104,16 @@ def test_a_rewrite_that_differs_for_large_inputs_alone_fails_the_build_with_the_
         "g (float[rows, size] X) => (float[rows, parts, 16] Y) <int64[3] s = {0, -1, 16}>"
         " { Y = Reshape(X, s) }",
         "g (bool[rows, 4] X) => (bool[rows, 4] Y) { Y = Not(X) }",
+        "g (int64[rows] X) => (float[rows, 2] Y) <float[3, 2] w = {1, 2, 3, 4, 5, 6}> { Y = Gather(w, X) }",
+        "g (string[rows, 1] X) => (float[rows, 1, 2] Y) <float[3, 2] w = {1, 2, 3, 4, 5, 6}>"
+        " { i = Cast<to: int = 7>(X) Y = Gather(w, i) }",
+        "g (int64[rows, 1] X) => (int64[rows, 1] Y) <int64 zero = {0}, int64 one = {1}, int64[1] all = {-1}>"
+        " { most = ReduceMax<keepdims: int = 0>(X) r = Range(zero, most, one) Y = Identity(X) }",
     ],
-    ids=["a table", "a table behind a cast", "strings", "sizes that must be a multiple", "booleans"],
+    ids=[
+        *("a table", "a table behind a cast", "strings", "sizes that must be a multiple", "booleans"),
+        *("a table and one number for each row", "numbers in strings", "sizes"),
+    ],
 )
 def test_what_a_source_accepts_is_learned_from_its_graph(graph, built):
     assert record(built(graph, examples="list")).drawn == 512

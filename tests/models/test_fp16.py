@@ -574,3 +574,26 @@ def test_whole_numbers_are_in_fp16_without_a_range_only_if_they_index_one_table(
     assert ("nothing says which values 'X' gets; inputs_between" in capsys.readouterr().err) != bool(
         precision
     )
+
+
+LONG = """inputs=[Tensor("x", "FP32", [DynamicDim(name="n", min=1, opt=100, max=1500)])],
+        inputs_between={"x": Between(-100, 100, why="decibels")}"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("x.sum(1, keepdim=True) / x.shape[1]", []),
+        ("x.cumsum(1)[:, -1:] / x.shape[1]", []),
+        ("(x * x / 100).sum(1, keepdim=True).sqrt()", []),
+        ("x.relu().sum(1, keepdim=True) / x.shape[1]", []),
+        ("x.mean(1, keepdim=True)", ["fp16"]),
+    ],
+    ids=["sum", "running sum", "squares", "of one sign", "mean"],
+)
+def test_sums_of_the_longest_rows_of_one_sign_decide_about_fp16(line, expected, tmp_path):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    (folder / "build.py").write_text(NETWORK.replace("LINE", line).replace("RANGE", LONG))
+    root = build("net", models=tmp_path / "models", output=tmp_path / "out")
+    assert precisions(root) == expected

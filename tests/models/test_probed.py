@@ -83,7 +83,6 @@ def test_numbers_that_are_sizes_are_searched_without_gigabytes(lengthy):
 @pytest.mark.parametrize(("operations", "most"), [(0, 4000), (1e9, 97), (6e9, 32), (2e10, 0)])
 def test_the_cost_of_a_row_limits_the_questions(operations, most):
     questions = Questions.of(lambda _: {}, operations)
+    assert all(questions.takes({}) for _ in range(most))
     with pytest.raises(TooManyQuestionsError):
-        for _ in range(4001):
-            assert questions.takes({})
-    assert Questions.of(lambda _: {}, operations).left == most
+        questions.takes({})

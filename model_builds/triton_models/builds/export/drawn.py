@@ -358,7 +358,7 @@ class Drawn:
                     if usual is not None:
                         usual = self._with_largest(tensor, usual, new[tensor.name], questions)
             asked |= new
-            if new or not of_all:
+            if new or not of_all or any(bounds.size for bounds in asked.values()):
                 yield replace(self, bounds=_of_any_size(asked) if of_all else asked)
 
     def _with_largest(
@@ -417,8 +417,6 @@ class Drawn:
             table=known.table or 1,
             numbers=[number for number in self.numbers(tensor) if least <= number <= most],
         ).bounds()
-        if not self._is_count(tensor):
-            return bounds
         open_sizes = {key: request[other.name].shape[axis] for other, axis, key in self._open_dims()}
         sizes_of = [(key, size) for key, size in open_sizes.items() if size in bounds.high[~bounds.free]]
         return replace(bounds, size=sizes_of[0] if sizes_of else None)
@@ -439,7 +437,11 @@ class Drawn:
 
     def _usual(self, questions: Questions) -> Iterator[Tensors]:
         """Yield requests of one row that the source takes: of examples, or made up."""
-        shown = [request for request in (*self.written, *self.examples) if request]
+        shown = [
+            request
+            for request in (*self.written, *self.examples)
+            if all(value.size for value in request.values())
+        ]
         rows = [{name: value[:1] for name, value in request.items()} for request in shown]
         numbers = {tensor.name: self.numbers(tensor) for tensor in self.inputs if not self.is_mask(tensor)}
         made = with_numbers(self.request(0, batch=1, sizes=1), numbers)
