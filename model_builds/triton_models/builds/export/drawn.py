@@ -150,7 +150,7 @@ class Drawn:
         for tensor in self.inputs:
             span = self.ranges.get(tensor.name)
             promised = span and (span.never_empty or span.low > 0)
-            if self._hides(tensor) and not promised and not self._is_hiding(tensor):
+            if self._may_hide(tensor) and not promised and not self._is_hiding(tensor):
                 request = self.request(number, batch=1, sizes=1, first=0)
                 yield {**request, tensor.name: np.zeros_like(request[tensor.name])}
                 number += 1
@@ -160,29 +160,23 @@ class Drawn:
 
     def is_mask(self, tensor: NetworkTensor) -> bool:
         """Return whether an input says which of the other values count, so that only 0 and 1 come."""
-        kind, span = tensor.data_type.removeprefix("TYPE_"), self.ranges.get(tensor.name)
-        by_name = _MASK.search(tensor.name.lower()) is not None
-        if kind.startswith("FP") and not (span and span.never_empty):
-            return self._known(tensor).mask and by_name
-        return self._may_hide(tensor) and (
-            span is not None or kind == "BOOL" or self._known(tensor).mask or by_name
-        )
+        declared = tensor.name in self.ranges or not tensor.data_type.startswith(("TYPE_INT", "TYPE_UINT"))
+        says_so = declared or self._known(tensor).mask or _names_mask(tensor)
+        return says_so and self._may_hide(tensor)
 
     def _may_hide(self, tensor: NetworkTensor) -> bool:
         """Return whether zeros of an input may say that other values do not count."""
-        span, kind = self.ranges.get(tensor.name), tensor.data_type.removeprefix("TYPE_")
-        accepted = self._known(tensor)
+        span, kind, known = self.ranges.get(tensor.name), tensor.data_type, self._known(tensor)
         if span is not None and span.never_empty:
             return True
-        compared = accepted.constants and not _MASK.search(tensor.name.lower())
-        if kind != "BOOL" and ("INT" not in kind or accepted.table or accepted.numbers or compared):
+        if kind.startswith("TYPE_FP"):
+            return known.mask and _names_mask(tensor)
+        compared = known.constants and not _names_mask(tensor)
+        if kind != "TYPE_BOOL" and ("INT" not in kind or known.table or known.numbers or compared):
             return False
         if span is not None:
             return (span.low, span.high) == (0, 1)
         return all(np.isin(request[tensor.name], (0, 1)).all() for request in self.written)
-
-    def _hides(self, tensor: NetworkTensor) -> bool:
-        return self.is_mask(tensor) or self._may_hide(tensor)
 
     def _is_hiding(self, tensor: NetworkTensor) -> bool:
         return self.hides and tensor.data_type == "TYPE_BOOL" and tensor.name not in self.ranges
@@ -191,7 +185,7 @@ class Drawn:
         """Return for each mask of a request which of its rows have a mask without a token."""
         empty = {}
         for tensor in self.inputs:
-            if self._hides(tensor) and (value := request[tensor.name]).size:
+            if self._may_hide(tensor) and (value := request[tensor.name]).size:
                 rows = len(value) if self.batches else 1
                 length = value.shape[-1] if value.ndim > 1 or rows == 1 else 1
                 hidden = value.reshape(rows, -1, length or 1) == self._is_hiding(tensor)
@@ -552,6 +546,10 @@ def _declared_sizes(model: Network) -> dict[tuple[str, int], _Sizes]:
         for axis, size in enumerate(tensor.dims, start=1 if model.max_batch_size else 0)
         if isinstance(size, DynamicDim)
     }
+
+
+def _names_mask(tensor: NetworkTensor) -> bool:
+    return _MASK.search(tensor.name.lower()) is not None
 
 
 def _of_any_size(bounds: Mapping[str, Bounds]) -> dict[str, Bounds]:
