@@ -404,13 +404,20 @@ class Drawn:
             values = np.broadcast_to(cells, usual.shape).astype(usual.dtype)
             return questions.takes({**request, tensor.name: values})
 
-        bounds = Probe(
+        probe = Probe(
             usual=np.array((usual[0] if self.batches else usual)[corner], float),
             takes=takes,
             ends=(max(low, float(limits.min)), min(high, float(limits.max))),
             table=known.table or 1,
             numbers=[number for number in self.numbers(tensor) if least <= number <= most],
-        ).bounds()
+        )
+        bounds = probe.bounds()
+        if known.sizes:  # larger ones would take gigabytes
+            low, high = (
+                np.where(bounds.free, *pair)
+                for pair in zip(probe.ends, (bounds.low, bounds.high), strict=True)
+            )
+            bounds = replace(bounds, free=np.zeros_like(bounds.free), low=low, high=high)
         open_sizes = {key: request[other.name].shape[axis] for other, axis, key in self._open_dims()}
         sizes_of = [(key, size) for key, size in open_sizes.items() if size in bounds.high[~bounds.free]]
         return replace(bounds, size=sizes_of[0] if sizes_of else None)
