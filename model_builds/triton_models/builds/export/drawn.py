@@ -413,11 +413,12 @@ class Drawn:
         )
         bounds = probe.bounds()
         if known.sizes:  # larger ones would take gigabytes
-            low, high = (
-                np.where(bounds.free, *pair)
-                for pair in zip(probe.ends, (bounds.low, bounds.high), strict=True)
+            bounds = replace(
+                bounds,
+                free=np.zeros_like(bounds.free),
+                low=np.where(bounds.free, probe.ends[0], bounds.low),
+                high=np.where(bounds.free, probe.ends[1], bounds.high),
             )
-            bounds = replace(bounds, free=np.zeros_like(bounds.free), low=low, high=high)
         open_sizes = {key: request[other.name].shape[axis] for other, axis, key in self._open_dims()}
         sizes_of = [(key, size) for key, size in open_sizes.items() if size in bounds.high[~bounds.free]]
         return replace(bounds, size=sizes_of[0] if sizes_of else None)

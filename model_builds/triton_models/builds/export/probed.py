@@ -133,8 +133,12 @@ class Probe:
         for cells in [tables] if len(tables) > _MOST_CELLS else [[cell] for cell in tables]:
             low[cells], high[cells] = self._ends_of(cells)
         known, shape = self._known(tables, low, high), self.usual.shape
-        free, low, high = (values.reshape(shape) for values in (free, low, high))
-        return Bounds(free=free, low=low, high=high, known=known.reshape(-1, *shape))
+        return Bounds(
+            free=free.reshape(shape),
+            low=low.reshape(shape),
+            high=high.reshape(shape),
+            known=known.reshape(-1, *shape),
+        )
 
     def _known(self, tables: Sequence[int], low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Return the numbers that each cell takes, in a row for each; shorter columns repeat theirs."""
