@@ -659,7 +659,7 @@ def test_a_source_moves_in_fp64_and_by_each_rounding_although_one_of_them_fails(
     source = answers.ModuleRun(network=Nearly().eval(), names=["X"], outputs=["Y"])
     blank = {"X": np.zeros((1, 1, 8, 8), np.float32)}
     exact = source(blank)["Y"]
-    assert source.rounded(blank, draw=0)["Y"].dtype == np.float64
+    assert source.rounded(blank, draw=0, exact=np.zeros(0))["Y"].dtype == np.float64
     drawing = Drawn(model=OnnxFile(name="net", max_batch_size=8), inputs=[])
     comparison = compared.Comparison(source=source, drawing=drawing)
     few, all_ = (comparison._movement(blank, "Y", exact, 1, enough=np.full(1, most)) for most in (1e-9, 1.0))
