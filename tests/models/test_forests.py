@@ -915,7 +915,7 @@ def test_a_forest_of_values_that_only_its_user_knows_is_not_called_equal_until_i
     else:
         text = capfd.readouterr().err
         assert "splits feature 0 in FP64" in text
-        assert "write at least 200 of them in examples(), as np.float64" in text
+        assert "write at least 1,000 different ones in examples(), as np.float64" in text
         expected = "loads; not compared, as it splits feature 0 in FP64 and reads FP32"
         assert words_of(root, examples=0) == expected
         assert evidence_of(json.loads((root / "build.json").read_text()), examples=3).status == "loads"
@@ -945,16 +945,17 @@ def build_with_rows(models: Path, trained: Any, rows: Any, *, generated: bool = 
     return build("net", models=models, output=models / "out")
 
 
-def test_two_hundred_rows_in_fp64_prove_what_drawn_rows_cannot(tmp_path: Path) -> None:
+def test_a_thousand_different_rows_in_fp64_prove_what_drawn_rows_cannot(tmp_path: Path) -> None:
     rows, target, _ = of_computed(COMPUTED["continuous"])
     trained = leaves(rows, target)
-    equal = "equal on 4 of your examples and 512 drawn rows"
-    assert words_of(build_with_rows(tmp_path / "enough", trained, rows[:200])) == equal
+    equal = "equal on 16 of your examples and 512 drawn rows"
+    assert words_of(build_with_rows(tmp_path / "enough", trained, rows[:1000])) == equal
     for name, own, generated in (
-        ("few", rows[:199], False),
-        ("single", rows[:200].astype(np.float32), False),
-        ("rounded", rows[:200].astype(np.float32).astype(np.float64), False),
-        ("generated", rows[:200], True),
+        ("few", rows[:999], False),
+        ("single", rows[:1000].astype(np.float32), False),
+        ("rounded", rows[:1000].astype(np.float32).astype(np.float64), False),
+        ("generated", rows[:1000], True),
+        ("one value", np.repeat(rows[:1], 1000, axis=0), False),
     ):
         assert words_of(build_with_rows(tmp_path / name, trained, own, generated=generated)).startswith(
             "loads; not compared"
@@ -984,7 +985,7 @@ def test_a_verification_sends_rows_in_fp64_as_fp32_and_compares_them_by_their_ow
     trained = leaves(rows, target)
     with local_server(command.install(tmp_path) / command.PROGRAM) as server:
         for count, words in (
-            (200, "equal on 4 of your examples and 512 drawn rows"),
+            (1000, "equal on 16 of your examples and 512 drawn rows"),
             (64, "loads; answered 1 of your examples; not compared, as it splits feature 0 in FP64"),
         ):
             models = tmp_path / str(count)

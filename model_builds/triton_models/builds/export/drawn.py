@@ -444,11 +444,12 @@ class Drawn:
             for request in (*self.written, *self.examples)
             if all(value.size for value in request.values())
         ]
-        rows = [{name: value[:1] for name, value in request.items()} for request in shown]
+        if self.batches:
+            shown = [{name: value[:1] for name, value in request.items()} for request in shown]
         numbers = {tensor.name: self.numbers(tensor) for tensor in self.inputs if not self.is_mask(tensor)}
         made = with_numbers(self.request(0, batch=1, sizes=1), numbers)
         with contextlib.suppress(TooManyQuestionsError):
-            yield from filter(questions.takes, itertools.chain(rows if self.batches else shown, made))
+            yield from filter(questions.takes, itertools.chain(shown, made))
 
     @property
     def has_open_sizes(self) -> bool:

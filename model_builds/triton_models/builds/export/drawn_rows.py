@@ -21,7 +21,10 @@ ROW_KINDS = (
     *("usual", "wide", "zeros", "negative", "whole", "usual", "ones", "millions", "billions", "mixed"),
     *("small", "even", "tiny"),
 )
-_KINDS_WITHIN = ("", "low", "upper", "high", "lower", "zero", "whole", "small", "tiny", "even")
+_KINDS_WITHIN = (
+    *("", "low", "upper", "high", "lower", "zero", "mixed", "small", "waves", "even", "whole", "mostly zero"),
+    "tiny",
+)
 """Of a declared range; neither number of kinds is a multiple of 3, the cycle of small batches."""
 
 _LARGE = {"thousands": 1e3, "millions": 1e6, "billions": 1e9}
@@ -132,7 +135,7 @@ class Row:
             return np.asarray(random.uniform(-_LARGE[kind] if both_signs else 0, _LARGE[kind], shape))
         if raw and kind == "mixed":
             small = random.random(shape) < _HALF
-            return np.asarray(np.where(small, usual, random.choice([*_LARGE.values()], shape)))
+            return np.asarray(np.where(small, usual, random.choice([0.0, *_LARGE.values()], shape)))
         zeros, ones = np.zeros(shape), np.ones(shape)
         even = self._even(usual)
         others = {"zeros": zeros, "ones": ones, "negative": -np.abs(usual), "wide": wide, "even": even}
@@ -166,7 +169,9 @@ class Row:
         return np.asarray(values)
 
     def _ones(self, place: int) -> np.ndarray:
-        """Return a mask, of which every second one ends in zeros."""
+        """Return a mask, of which every second one ends in zeros; of BOOL, every third has any bits."""
+        if self.tensor.data_type == "TYPE_BOOL" and place % _EVERY_THIRD == 2:  # noqa: PLR2004
+            return np.asarray(self.random.integers(0, 2, self.shape))
         length = self.shape[-1] if self.shape else 1
         ones = self.random.integers(1, length + 1) if length and place % 2 else length
         return np.broadcast_to(np.arange(length) < ones, self.shape or (1,)).reshape(self.shape) + 0
@@ -190,7 +195,8 @@ class Row:
     def _within(self, span: Between, place: int) -> np.ndarray:
         values = self.random.uniform(span.low, span.high, self.shape)
         kind = _KINDS_WITHIN[place % len(_KINDS_WITHIN)]
-        ends = {"low": span.low, "high": span.high, "zero": min(max(0.0, span.low), span.high)}
+        random, zero = self.random, min(max(0.0, span.low), span.high)
+        ends = {"low": span.low, "high": span.high, "zero": zero}
         near = {"lower": span.low, "upper": span.high}
         if kind in ends:
             return np.full(self.shape, ends[kind])
@@ -198,6 +204,17 @@ class Row:
             values = near[kind] + (values - near[kind]) * _TENTH
         elif kind == "whole":
             values = np.round(values)
+        elif kind == "mixed":
+            values = np.where(
+                random.random(self.shape) < _HALF,
+                values,
+                random.choice([span.low, zero, span.high], self.shape),
+            )
+        elif kind == "mostly zero":
+            values = np.where(random.random(self.shape) < _TENTH, values, zero)
+        elif kind == "waves":
+            turns = random.uniform(0, _HALF) * np.arange(self.shape[-1] if self.shape else 1)
+            values = np.where(np.sin(2 * np.pi * turns) + np.zeros(self.shape) < 0, span.low, span.high)
         elif kind in _SMALL and span.low <= 0 <= span.high:
             values *= _SMALL[kind][place // len(_KINDS_WITHIN) % 2]
         elif kind == "even":

@@ -37,8 +37,9 @@ from triton_models.declare.models import Forest
 from triton_models.declare.requires import missing
 
 _ROWS, _FEWEST_ROWS = 512, 64
-# Rows in FP64 that show what drawn ones cannot: if all answer equally, 1 % of wrong rows is unlikely.
-_OWN_ROWS = 200
+# Rows in FP64 that show what drawn ones cannot: if all answer equally, 0.3 % of wrong rows is unlikely.
+_OWN_ROWS = 1000
+_OWN_VALUES = 100  # different ones of a feature, unless it has fewer thresholds
 # A forest with more trees is compared on fewer rows: 10,000 trees of XGBoost or LightGBM take one to three
 # seconds on two busy cores, and those of scikit-learn ten, for any number of rows (2026-11-28).
 _TREES_OF_ALL_ROWS = 2000
@@ -117,11 +118,16 @@ def compare_forest(
 
 def _unproven(thresholds: Mapping[int, Thresholds], rows: NDArray[Any]) -> list[int]:
     """Return the features for which neither drawn rows nor the user's, in FP64, prove anything."""
-    rounded = np.isnan(rows) | (rows == rows.astype(np.float32))
+    own = np.where(rows == rows.astype(np.float32), np.nan, rows)  # not what FP32 has anyway
     return [
         feature
         for feature, known in thresholds.items()
-        if known.irregular and (len(rows) < _OWN_ROWS or rounded[:, feature].all())
+        if known.irregular
+        and (
+            len(rows) < _OWN_ROWS
+            or len(np.unique(own[:, feature][~np.isnan(own[:, feature])]))
+            < min(_OWN_VALUES, len(known.exact))
+        )
     ]
 
 
@@ -135,8 +141,8 @@ def _say_unproven(forest: Forest, source: Source, features: Sequence[int]) -> st
     sys.stderr.write(
         f"note: {forest.name} is not compared with its source: {source.framework} splits {unproven} in FP64, "
         "and the backend reads FP32. Whether values lie so near to thresholds that they go the other way, "
-        f"only your rows show: write at least {_OWN_ROWS} of them in examples(), as np.float64; or train it "
-        f"on X.astype(np.float32); or serve it as a PythonModel that calls {source.framework}\n"
+        f"only your rows show: write at least {_OWN_ROWS:,} different ones in examples(), as np.float64; or "
+        f"train it on X.astype(np.float32); or serve it as a PythonModel that calls {source.framework}\n"
     )
     return unproven
 

@@ -211,6 +211,11 @@ def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
     ]
     if unknown:
         yield f"{UNKNOWN} {', '.join(unknown)} {'gets' if len(unknown) == 1 else 'get'}"
+    for weight in network.graph.initializer:
+        if weight.data_type == _SINGLE and len(weight.dims) > 1:  # rows of a table that are drawn rarely
+            reach = np.abs(onnx.numpy_helper.to_array(weight)).max(initial=0)
+            if _LARGEST < reach < _MASKED:
+                yield f"its weight {weight.name!r} reaches {reach:g}, FP16 {_LARGEST:g}"
     for name, span in drawing.ranges.items():
         if (reach := max(abs(span.low), abs(span.high))) > _LARGEST:
             yield f"input {name!r} reaches {reach:g}, FP16 {_LARGEST:g}"

@@ -12,6 +12,7 @@ does not load and the server's log names it.
 from __future__ import annotations
 
 import io
+import linecache
 import re
 import warnings
 import zipfile
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from triton_models.artifact.networks import NetworkTensor, Signature
 from triton_models.base.encoding import Tensors
 from triton_models.base.errors import FleetError
-from triton_models.builds.export.traced import accepted_tensors
+from triton_models.builds.export.traced import accepted_tensors, decisions
 from triton_models.declare.tensors import NUMPY_TYPES, Between, DynamicDim, Tensor
 
 if TYPE_CHECKING:
@@ -115,7 +116,10 @@ def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, 
         if how == "script":
             exported = torch.jit.script(module)
         else:
-            exported = torch.jit.trace(module, tuple(example), check_trace=False)  # type: ignore[no-untyped-call]
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                exported = torch.jit.trace(module, tuple(example), check_trace=False)  # type: ignore[no-untyped-call]
+            _refuse_decisions(module, example, warned, network)
         return torch.jit.freeze(exported)
     except (RuntimeError, torch.jit.frontend.NotSupportedError, TypeError) as error:
         other = f'LibTorch(export="{"script" if how == "trace" else "trace"}")'
@@ -123,6 +127,31 @@ def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, 
             f"it cannot be exported as TorchScript ({how}): {_first_line(error)}",
             fix=f"fix the network's forward(), or export it with {other}",
         ) from error
+
+
+def _refuse_decisions(
+    module: torch.nn.Module,
+    example: Sequence[torch.Tensor],
+    warned: Sequence[warnings.WarningMessage],
+    network: _Observed,
+) -> None:
+    """Refuse a network that decides in Python by values: its trace has the decision of one example.
+
+    PyTorch warns of each value that Python gets in a trace, also of sizes, which a trace keeps.
+    """
+    import torch
+
+    lines = {
+        (each.filename, each.lineno)
+        for each in warned
+        if issubclass(each.category, torch.jit.TracerWarning) and "Converting a tensor" in str(each.message)
+    }
+    for file, line in sorted(lines & decisions(module, example) if lines else ()):
+        raise network.bad(
+            f"its trace would keep what one example decides: {Path(file).name}:{line} hands values of inputs "
+            f"to Python, in `{linecache.getline(file, line).strip()}`",
+            fix='compute it with tensors, such as torch.where, or export it with LibTorch(export="script")',
+        )
 
 
 def _without_traces_of_the_machine(content: bytes) -> bytes:
