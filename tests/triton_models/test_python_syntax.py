@@ -33,6 +33,7 @@ VALID = [
         "x[*y]",
         "def f(*a: *Ts): pass",
     ),
+    *("def f[T: dict[str, list[int]] | None](x): pass", "a = 1; type Y = int"),
     "try:\n            pass\n        except* ValueError:\n            pass",
 ]
 INVALID = [
@@ -46,7 +47,7 @@ INVALID = [
         'f"{x y}"',
     ),
     *('f"{a) + (b}"', 'f"{x!z}"', 'f"{x:', 'print("a" f"{"b"}" x)', 'f"{"a"', 'f"{lambda x: 1}"', 'bf"{x}"'),
-    *("def f[](x): pass", "x[*]", "x = [2*y] if", "f(x)[2*x] = = 3", "type X", "class A[T: pass"),
+    *("x[*]", "x = [2*y] if", "f(x)[2*x] = = 3", "type X"),
 ]
 
 

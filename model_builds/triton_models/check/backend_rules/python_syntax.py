@@ -18,15 +18,21 @@ _PREFIXED = re.compile(r"(?:(?<!\w)(?i:(rb?|br?|u|fr?|rf)))?('''|\"\"\"|'|\")")
 _BRACKETS = r"\[(?=\s*\*{0,2}\w)[^][]*(?:\[[^][]*\][^][]*)*\]"
 _PARAMETERS = re.compile(r"(\b(?:class|def)\s+\w+\s*)" + _BRACKETS + r"(?=\s*[(:])")
 _ALIAS = re.compile(rf"^([ \t]*)type\s+(\w+\s*)(?:{_BRACKETS}\s*)?=(?!=)", re.MULTILINE)
+_TYPED = re.compile(r"\b(?:class|def)\s+\w+\s*\[|\btype\s+\w+\s*[=[]")
 _GROUPS = re.compile(r"\bexcept(\s*)\*(?=\s*[\w(])")
 _UNPACKED = re.compile(r"(\*\s*\w+\s*:\s*)\*(?=\s*\w)")
 _OPENING, _CLOSING = "([{", {")": "(", "]": "[", "}": "{"}
+
+
+class UnjudgedError(Exception):
+    """Code has type parameters, or an alias of a type, that this Python cannot read."""
 
 
 def parse(code: bytes, python: tuple[int, int]) -> ast.Module:
     """Return the tree of code for a Python that may be newer.
 
     Raises:
+        UnjudgedError: This Python cannot tell.
         SyntaxError: No Python up to that version reads it.
         ValueError: It has a null byte.
     """
@@ -42,7 +48,12 @@ def parse(code: bytes, python: tuple[int, int]) -> ast.Module:
                 text = code.decode(encoding)
             except (SyntaxError, UnicodeDecodeError, LookupError):
                 raise error from None
-            return _compiled(_rewrite(text.replace("\r\n", "\n"), python), python)
+            try:
+                return _compiled(_rewrite(text.replace("\r\n", "\n"), python), python)
+            except SyntaxError:
+                if python >= (3, 12) and _TYPED.search(text):
+                    raise UnjudgedError from None
+                raise
 
 
 def _compiled(code: bytes | str, python: tuple[int, int]) -> ast.Module:
