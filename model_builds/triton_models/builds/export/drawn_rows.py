@@ -170,9 +170,11 @@ class Row:
 
     def _ones(self, place: int) -> np.ndarray:
         """Return a mask, of which every second one ends in zeros; of BOOL, every third has any bits."""
-        if self.tensor.data_type == "TYPE_BOOL" and place % _EVERY_THIRD == 2:  # noqa: PLR2004
-            return np.asarray(self.random.integers(0, 2, self.shape))
         length = self.shape[-1] if self.shape else 1
+        if self.tensor.data_type == "TYPE_BOOL" and self.shape and length and place % _EVERY_THIRD == 2:  # noqa: PLR2004
+            bits = self.random.integers(0, 2, self.shape)
+            bits[..., self.random.integers(0, length)] = 1
+            return np.asarray(bits)
         ones = self.random.integers(1, length + 1) if length and place % 2 else length
         return np.broadcast_to(np.arange(length) < ones, self.shape or (1,)).reshape(self.shape) + 0
 

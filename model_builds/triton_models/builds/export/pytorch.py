@@ -144,7 +144,8 @@ def _refuse_decisions(
     lines = {
         (each.filename, each.lineno)
         for each in warned
-        if issubclass(each.category, torch.jit.TracerWarning) and "Converting a tensor" in str(each.message)
+        if issubclass(each.category, torch.jit.TracerWarning)  # type: ignore[attr-defined]
+        and "Converting a tensor" in str(each.message)
     }
     for file, line in sorted(lines & decisions(module, example) if lines else ()):
         raise network.bad(
