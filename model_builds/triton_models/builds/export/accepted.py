@@ -92,7 +92,7 @@ _IGNORES_NUMBERS = frozenset(
 # That compare values with constants, or move them by one; and that hand them to Python or NumPy.
 _FINDS = frozenset({"__contains__", "__eq__", "bucketize", "eq", "isin", "ne", "searchsorted"})
 _FINDS_WHOLE = _FINDS | {"ge", "gt", "le", "lt", "sub", "__rsub__"}
-_LEAVES = frozenset({"__index__", "__int__", "item", "numpy", "tolist"})
+LEAVES = frozenset({"__index__", "__int__", "item", "numpy", "tolist"})
 _KNOWS_NAN = frozenset({"isnan", "nan_to_num", "isfinite", "nanmean", "nansum", "nanmedian"})
 
 
@@ -273,7 +273,7 @@ def _constants_of(
     from torch.utils._pytree import tree_leaves
 
     floats = all(map(_is_float, own))
-    if function in _LEAVES and not floats:
+    if function in LEAVES and not floats:
         return _numbers_in(network)
     if function not in (_FINDS if floats else _FINDS_WHOLE):
         return set()

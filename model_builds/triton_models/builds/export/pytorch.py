@@ -142,10 +142,10 @@ def _refuse_decisions(
     import torch
 
     lines = {
-        (each.filename, each.lineno)
-        for each in warned
-        if issubclass(each.category, torch.jit.TracerWarning)  # type: ignore[attr-defined]
-        and "Converting a tensor" in str(each.message)
+        (warning.filename, warning.lineno)
+        for warning in warned
+        if issubclass(warning.category, torch.jit.TracerWarning)  # type: ignore[attr-defined]
+        and "Converting a tensor" in str(warning.message)
     }
     for file, line in sorted(lines & decisions(module, example) if lines else ()):
         raise network.bad(
