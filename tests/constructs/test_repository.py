@@ -35,6 +35,11 @@ def test_models_of_a_throw_away_repository_do_not(stack: Stack) -> None:
     Template.from_stack(stack).has_resource("AWS::S3::Bucket", {"DeletionPolicy": "Delete"})
 
 
+def test_a_bucket_has_no_snapshot_that_could_be_taken_when_its_stack_goes(stack: Stack) -> None:
+    with reported("removal-policy"):
+        ModelRepository(stack, "Repository", removal_policy=RemovalPolicy.SNAPSHOT)
+
+
 KEPT_KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd"
 
 

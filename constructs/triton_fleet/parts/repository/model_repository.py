@@ -27,6 +27,14 @@ EXISTING_BUCKET = Check(
     source="2026-11-22: https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html",
 )
 
+REMOVAL_POLICY = Check(
+    id="removal-policy",
+    source=(
+        "2026-11-29: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/"
+        "aws-attribute-deletionpolicy.html"
+    ),
+)
+
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 # Characters that are safe in keys; a star or a dollar has another meaning in a policy.
@@ -101,6 +109,12 @@ class ModelRepository(Construct):
                 "access_logs is given for an existing bucket",
                 fix="configure the logs where the bucket is created, and remove access_logs",
                 why="a stack cannot change a bucket that it does not own",
+            )
+        if removal_policy is RemovalPolicy.SNAPSHOT:
+            report.at("removal_policy")(
+                REMOVAL_POLICY,
+                "the removal policy is SNAPSHOT, and CloudFormation takes no snapshots of buckets and keys",
+                fix="use RETAIN_ON_UPDATE_OR_DELETE, RETAIN or DESTROY",
             )
         report.raise_if_any()
         self.owned = bucket is None
