@@ -142,32 +142,23 @@ def test_ids_that_fp16_cannot_tell_apart_stay_in_fp32(forward, data_type, made):
     assert made(forward, "OnnxRuntime()", data_type, fields=fields, ids=ids).precision == "fp32"
 
 
-@pytest.mark.parametrize(
-    "forward",
-    [
-        "assert torch.isin(x, self.ids).all()\nreturn torch.isin(x, self.ids).float()",
-        "return torch.tensor([[self.places[int(one)] for one in row] for row in x]) + x * 0",
-    ],
-    ids=["isin", "dictionary"],
-)
-def test_a_source_that_takes_only_its_ids_is_compared_on_them_without_a_word(forward, made):
-    backend = "LibTorch()"
-    if "places" in forward:
-        problem = refused(made, forward)
-        assert problem.rule in {"torchscript-export", "source-differs"}
-        assert 'LibTorch(export="script")' in (problem.fix or "")
-        return
-    assert made(forward, backend).drawn == 512
-    assert made(forward, backend, shown=f"[{list(IDS)}]").examples == 1
+def test_a_source_that_takes_only_its_ids_is_compared_on_them_without_a_word(made):
+    forward = "assert torch.isin(x, self.ids).all()\nreturn torch.isin(x, self.ids).float()"
+    assert made(forward).drawn == 512
+    assert made(forward, shown=f"[{list(IDS)}]").examples == 1
 
 
-def test_scripting_keeps_a_dictionary_of_ids(made):
-    forward = """y = torch.zeros(x.shape)
+def test_a_dictionary_of_ids_needs_an_example_and_a_script(made):
+    read = "float(self.places[int(x[row, place])])"
+    forward = f"""y = torch.zeros(x.shape)
 for row in range(x.shape[0]):
     for place in range(x.shape[1]):
-        y[row, place] = float(self.places[int(x[row, place])])
+        y[row, place] = {read}
 return y"""
-    assert made(forward, 'LibTorch(export="script")').drawn == 512
+    shown = f"[{list(IDS)}]"
+    assert "write a request that it answers in examples()" in (refused(made, forward).fix or "")
+    assert 'LibTorch(export="script")' in (refused(made, forward, shown=shown).fix or "")
+    assert made(forward, 'LibTorch(export="script")', shown=shown).drawn == 512
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -89,10 +88,9 @@ _IGNORES_NUMBERS = frozenset(
         *("rand_like", "randn_like", "zeros_like"),
     }
 )
-# That compare values with constants, or move them by one; and that hand them to Python or NumPy.
+# That compare values with constants, or move them by one.
 _FINDS = frozenset({"__contains__", "__eq__", "bucketize", "eq", "isin", "ne", "searchsorted"})
 _FINDS_WHOLE = _FINDS | {"ge", "gt", "le", "lt", "sub", "__rsub__"}
-LEAVES = frozenset({"__index__", "__int__", "item", "numpy", "tolist"})
 _KNOWS_NAN = frozenset({"isnan", "nan_to_num", "isfinite", "nanmean", "nansum", "nanmedian"})
 
 
@@ -267,47 +265,31 @@ def _constants_of(
 ) -> set[int]:
     """Return the whole numbers with which a function compares the values of an input.
 
-    These are all of the network's if other code compares them, or if they are picked from a table.
+    If it compares what is picked from a table, these are all numbers of the network's tables.
     """
     import torch
     from torch.utils._pytree import tree_leaves
 
     floats = all(map(_is_float, own))
-    if function in LEAVES and not floats:
-        return _numbers_in(network)
     if function not in (_FINDS if floats else _FINDS_WHOLE):
         return set()
     others = [leaf for leaf in tree_leaves(arguments) if not any(leaf is one for one in own)]
-    kept = [id(part) for part in (*network.buffers(), *network.parameters())]
+    buffers = list(network.buffers())
+    kept = {id(part) for part in (*buffers, *network.parameters())}
     made = any(isinstance(other, torch.Tensor) and id(other) not in kept for other in others)
-    return _whole_numbers(others).union(_numbers_in(network) if made and not floats else ())
-
-
-def _numbers_in(network: torch.nn.Module) -> set[int]:
-    """Return the whole numbers that a network of PyTorch has: in tables, attributes, and its code."""
-    values: list[Any] = [buffer for buffer in network.buffers() if not buffer.is_floating_point()]
-    for part in network.modules():
-        values += [value for name, value in vars(part).items() if not name.startswith("_")]
-        forward = inspect.unwrap(getattr(type(part), "forward", None))  # type: ignore[arg-type]
-        if inspect.isfunction(forward) and not forward.__module__.startswith("torch."):
-            names = inspect.getclosurevars(forward)
-            values += [*forward.__code__.co_consts, *names.globals.values(), *names.nonlocals.values()]
-    return _whole_numbers(values)
+    tables = [buffer for buffer in buffers if made and not floats and not buffer.is_floating_point()]
+    return set().union(*map(_whole_numbers, [*others, *tables]))
 
 
 def _whole_numbers(value: Any) -> set[int]:
-    """Return the whole numbers in a value of Python, NumPy or PyTorch, such as the keys of a mapping."""
+    """Return the whole numbers in a number or an array of Python, NumPy or PyTorch."""
     import torch
 
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().float() if value.dtype == torch.bfloat16 else value.detach().cpu()
         value = value.numpy()
-    if isinstance(value, int | float | np.ndarray | np.generic):
-        return set(whole_numbers(np.asarray(value)))
-    if isinstance(value, Mapping | set | frozenset | list | tuple):
-        few = list(value)[:: max(1, len(value) // _FEW)]
-        return set().union(*map(_whole_numbers, few))
-    return set()
+    is_number = isinstance(value, int | float | np.ndarray | np.generic)
+    return set(whole_numbers(np.asarray(value))) if is_number else set()
 
 
 def whole_numbers(values: np.ndarray) -> list[int]:

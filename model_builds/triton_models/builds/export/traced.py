@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from triton_models.base.encoding import Tensors
-from triton_models.builds.export.accepted import LEAVES, accepted_by_module
+from triton_models.builds.export.accepted import accepted_by_module
 from triton_models.builds.export.onnx import example_tensors
 from triton_models.builds.export.probed import with_numbers
 from triton_models.declare.tensors import Between, Tensor
@@ -74,7 +74,7 @@ def _requests(
     yield from itertools.islice(with_numbers({**made, **whole}, numbers), 1, None)
 
 
-_PYTHON = LEAVES | {"__bool__", "__float__"}
+_PYTHON = frozenset({"__bool__", "__float__", "__index__", "__int__", "item", "numpy", "tolist"})
 
 
 def decisions(network: torch.nn.Module, example: Sequence[torch.Tensor]) -> set[tuple[str, int]]:
