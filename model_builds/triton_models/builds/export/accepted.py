@@ -344,7 +344,9 @@ class _Graph:
         accepted = Accepted()
         for node, value in self._walk(name, self._moves):
             accepted = self._read(node, value, accepted)
-        return replace(accepted, sizes=any(_is_size(*step) for step in self._walk(name, _keeps_numbers)))
+        knows = any(node.op_type == "IsNaN" for node, _ in self._walk(name, lambda *_: True))
+        sizes = any(_is_size(*step) for step in self._walk(name, _keeps_numbers))
+        return replace(accepted, sizes=sizes, missing=accepted.missing or knows)
 
     def _walk(self, name: str, passes: Callable[[Any, str], bool]) -> Iterator[tuple[Any, str]]:
         """Yield operators with the value that they read, from a value on, through those that pass it on."""
@@ -378,7 +380,7 @@ class _Graph:
             scale=scale if known.scale is None else known.scale,
             features=known.features or kind in _READS_FEATURES,
             mask=known.mask or (kind == "Sub" and place == 1 and node.input[0] in self.constants),
-            missing=known.missing or tracks or kind in {"IsNaN", "Imputer"},
+            missing=known.missing or tracks or kind == "Imputer",
             numbers=known.numbers or numbers,
             constants=_joined(known.constants, () if entries else (*numbers, *self._compared(node, place))),
             words=known.words or words,

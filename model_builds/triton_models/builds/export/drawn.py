@@ -19,7 +19,7 @@ import numpy as np
 from triton_models.artifact.networks import NetworkTensor
 from triton_models.base.encoding import Tensors
 from triton_models.builds.export.accepted import Accepted, whole_numbers
-from triton_models.builds.export.drawn_rows import ROW_KINDS, Row
+from triton_models.builds.export.drawn_rows import MILLISECONDS, ROW_KINDS, Row
 from triton_models.builds.export.probed import Bounds, Probe, Questions, TooManyQuestionsError, with_numbers
 from triton_models.declare.declaration import Example
 from triton_models.declare.models import Network, OnnxFile
@@ -41,9 +41,12 @@ _OPEN_SIZES = (4, 7, 3, 1, 16, 64, 224, 576, 16000)
 _WORDS = ("", "a", "yes", "Zürich", "text with spaces")
 _STEP = 11  # without a common factor with the number of kinds: single rows are of every kind
 _FEW_CONSTANTS = 8
-_ENDS = (2, 4, 3, 1)  # kinds of rows near or at an end of their range; in even ones, no mask has padding
+# Kinds of rows near or at the ends of their range. In even ones, no mask has padding.
+_ENDS = (2, 4, 8, 6, 3, 1)
 _MOST_WORDS = 512
 _MOST_SIZE = 4096.0
+_REMAINDERS = 12
+_LARGE_SIZE = 1000  # of one dimension alone, such as samples of sound
 _MASK = re.compile(r"mask|(^|_)(valid|padding|present|observed|visible)(__\d+)?$")
 _UNASKED = Bounds(free=np.zeros((), bool), low=np.zeros(()), high=np.full((), 300.0))
 """What inputs of whole numbers get first, where the source cannot be asked."""
@@ -130,6 +133,8 @@ class Drawn:
         for kind in (0, *ends):  # FP16 cannot hold the sums of long rows of one sign
             yield 1, largest, kind
         yield 1, -1, 5  # an uneven kind has padding
+        for number, further in enumerate(self._further_sizes()):
+            yield 1, further, number
         batch = self.largest_batch
         for kind in range(0, self._kinds, batch):
             yield batch, 0 if self.batches else kind % 2, kind
@@ -169,6 +174,8 @@ class Drawn:
         span, kind, known = self.ranges.get(tensor.name), tensor.data_type, self._known(tensor)
         if span is not None and span.never_empty:
             return True
+        if len(tensor.dims or ()) <= self.batches or (tensor.dims or ())[-1] == 1:
+            return False  # a flag
         if kind.startswith("TYPE_FP"):
             return known.mask and _names_mask(tensor)
         compared = known.constants and not _names_mask(tensor)
@@ -258,6 +265,19 @@ class Drawn:
         while any(sizes[key] > usual[key] for key in sizes) and not self._affordable(sizes, usual):
             sizes = {key: max(size // 2, usual[key]) for key, size in sizes.items()}
         return sizes
+
+    def _further_sizes(self) -> Iterator[dict[str, int]]:
+        """Yield declared sizes, of every remainder and magnitude: a network may decide by them."""
+        largest, declared = self._largest_sizes(), self._declared
+        times = math.prod(largest[key] / of.tried[-1] for key, of in declared.items())
+        affordable = int(2 * _OPERATIONS / max(self.operations * times, 1.0))
+        for step in range(1, min(_REMAINDERS, affordable) if declared else 0):
+            yield {key: min(of.tried[-1] + step, largest[key]) for key, of in declared.items()}
+            part = step / _REMAINDERS
+            yield {
+                key: round(max(of.tried[0], 1) ** (1 - part) * largest[key] ** part)
+                for key, of in declared.items()
+            }
 
     def sizes_near(self, size: int) -> dict[str, int]:
         """Return one size for all open dimensions, or the closest to it that is declared."""
@@ -396,7 +416,8 @@ class Drawn:
         known, span, usual = self._known(tensor), self.ranges.get(tensor.name), request[tensor.name]
         sizes = self._sizes_of(tensor)
         limits = np.iinfo(usual.dtype) if usual.dtype.kind in "iu" else np.finfo("f")
-        low, high = (span.low, span.high) if span else (-1e9, _MOST_SIZE if known.sizes else 1e9)
+        far = MILLISECONDS if usual.dtype == np.int64 else 1e9
+        low, high = (span.low, span.high) if span else (-far, _MOST_SIZE if known.sizes else far)
         least, most = (span.low, span.high) if span else (limits.min, limits.max)
         corner = tuple(slice(size if isinstance(size, int) else 1) for _, size in sorted(sizes.items()))
 
@@ -465,8 +486,11 @@ class Drawn:
         yield _OPEN_SIZES[:3]
         if self.examples:
             yield ()
+        open_dims = [key for _, _, key in self._open_dims()]
         for size in _OPEN_SIZES:
-            yield (size,)
+            fits = self._row_bytes(dict.fromkeys(open_dims, size)) <= _MOST_BYTES
+            if fits and (size < _LARGE_SIZE or len(open_dims) == 1):
+                yield (size,)
 
     def _values(
         self, tensor: NetworkTensor, shape: Sequence[int], random: Any, first: int, sizes: Mapping[str, int]

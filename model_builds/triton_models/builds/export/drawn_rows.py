@@ -29,9 +29,11 @@ _KINDS_WITHIN = (
 
 _LARGE = {"thousands": 1e3, "millions": 1e6, "billions": 1e9}
 _AMOUNTS = (1, 10, 300, *_LARGE.values(), -1e4)  # the largest, or the smallest of negative ones
+MILLISECONDS = 2e12  # since 1970, of 2033
 _SMALL = {"small": (1e-4, 1e-2), "tiny": (1e-6, 1e-3)}  # in turn
 _NOISE = 1e-3  # of a row that is nearly constant, as a part of its values
 _HALF, _TENTH = 0.5, 0.1
+_SHARES = (0.0, 0.5, 0.9)  # of bits that are 1
 _EVERY_THIRD, _MISSING = 3, 0.3
 _FEATURE_RANK, _IMAGE_RANK = 2, 4
 
@@ -162,6 +164,8 @@ class Row:
             values = self._beside_places(random.integers(limits.min, limits.max + 1, shape), place)
         elif self.mask:
             values = self._ones(place)
+        elif kind == "BOOL":
+            values = self._bits(place)
         elif accepted.table is None or self._has_amounts:
             values = self._beside_places(self._amounts(place), place)
         else:
@@ -172,11 +176,17 @@ class Row:
         """Return a mask, of which every second one ends in zeros; of BOOL, every third has any bits."""
         length = self.shape[-1] if self.shape else 1
         if self.tensor.data_type == "TYPE_BOOL" and self.shape and length and place % _EVERY_THIRD == 2:  # noqa: PLR2004
-            bits = self.random.integers(0, 2, self.shape)
+            bits = self._bits(place // _EVERY_THIRD)
             bits[..., self.random.integers(0, length)] = 1
-            return np.asarray(bits)
+            return bits
         ones = self.random.integers(1, length + 1) if length and place % 2 else length
         return np.broadcast_to(np.arange(length) < ones, self.shape or (1,)).reshape(self.shape) + 0
+
+    def _bits(self, place: int) -> np.ndarray:
+        """Return bits of which one to three, half, or most are 1."""
+        ranks = self.random.permutation(int(np.prod(self.shape, dtype=int))).reshape(self.shape)
+        ones = (1 + place // len(_SHARES) % 3, *(int(share * ranks.size) for share in _SHARES[1:]))
+        return np.asarray(ranks < ones[place % len(_SHARES)]).astype(int)
 
     def _amounts(self, place: int) -> np.ndarray:
         """Return whole numbers of any size, such as counts, or amounts in cents; small ones if unasked."""
@@ -186,6 +196,8 @@ class Row:
             return self._of_examples()
         if size == 1:
             return self._ones(place)
+        if size == _LARGE["billions"] and self.tensor.data_type.endswith("INT64") and place % 2:
+            size = MILLISECONDS
         both_signs = self.accepted.features and place % 2
         low, high = (size, 0) if size < 0 else (-size if both_signs else 0, size)
         return np.asarray(np.round(self.random.uniform(low, high, self.shape)))
@@ -215,8 +227,10 @@ class Row:
         elif kind == "mostly zero":
             values = np.where(random.random(self.shape) < _TENTH, values, zero)
         elif kind == "waves":
-            turns = random.uniform(0, _HALF) * np.arange(self.shape[-1] if self.shape else 1)
-            values = np.where(np.sin(2 * np.pi * turns) + np.zeros(self.shape) < 0, span.low, span.high)
+            axis = place // len(_KINDS_WITHIN) % max(len(self.shape), 1)
+            along = np.indices(self.shape)[axis] if self.shape else 0
+            turns = 2 * np.pi * random.uniform(0, _HALF) * along
+            values = np.where(np.sin(turns) < 0, span.low, span.high)
         elif kind in _SMALL and span.low <= 0 <= span.high:
             values *= _SMALL[kind][place // len(_KINDS_WITHIN) % 2]
         elif kind == "even":

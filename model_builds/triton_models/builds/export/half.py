@@ -34,6 +34,7 @@ from triton_models.builds.export.accepted import (
 )
 from triton_models.builds.export.answers import first_line, largest, run, run_file, session
 from triton_models.builds.export.compared import Comparison
+from triton_models.builds.export.layers import CONVOLUTIONS, PRODUCTS, Layers
 from triton_models.builds.export.norms import guarded, spelled_out_norms
 from triton_models.builds.export.onnx import check_onnx, serialise
 from triton_models.facts.releases import Release
@@ -45,11 +46,6 @@ _TO_FP32, _TO_FP16 = "_cast_to_fp32", "_cast_to_fp16"  # ends of the names that 
 _INPUT, _OUTPUT = "graph_input_cast", "graph_output_cast"  # and their beginnings
 _LARGEST = 65504.0
 
-_CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "FusedConv", "NhwcConv"})
-_PRODUCTS = _CONVOLUTIONS | {
-    *("Attention", "Einsum", "FusedGemm", "FusedMatMul", "GRU", "Gemm", "GroupQueryAttention", "LSTM"),
-    *("MatMul", "MultiHeadAttention", "PackedAttention", "RNN"),
-}
 _WITHOUT_ARITHMETIC = frozenset({"Cast", "Constant", "Identity", "Shape", "Size"})
 
 # The CUDA provider has these for float and not for float16: OperatorKernels.md of ONNX Runtime 1.21.0 and of
@@ -90,11 +86,11 @@ def halve(  # noqa: PLR0911  one for each reason
     network = onnx.load(str(path))
     if is_half(network) and not is_quantized(network):
         return ""
-    if refusal := next(_refusals(network, comparison), ""):
+    if refusal := next(_refusals(network, comparison, of_plan=not write), ""):
         return refusal
     staged = path.with_name("model.fp16.onnx")
     try:
-        half = to_fp16(network, exact_norms=norm_modes(network, release)[1], exact_guards=write)
+        half = to_fp16(network, exact_norms=norm_modes(network, release)[1], of_plan=not write)
         rounding = _rounding(half)
         if difference := comparison.differs(run_file(rounding), allowed):
             layer = _layer(network, rounding, difference.request)
@@ -159,14 +155,14 @@ def is_half(network: Any) -> bool:
     An input or a constant in FP16 that is cast is none of that.
     """
     nodes = list(_computing(network))
-    products = [types for node, types in nodes if node.op_type in _PRODUCTS]
+    products = [types for node, types in nodes if node.op_type in PRODUCTS]
     return any(_HALF in types for types in products or [types for _, types in nodes])
 
 
 def is_mixed(network: Any) -> bool:
     """Return whether a network has products in FP32, and no convolution in FP16."""
-    products = [(node.op_type, types) for node, types in _computing(network) if node.op_type in _PRODUCTS]
-    convolves = any(_HALF in types for name, types in products if name in _CONVOLUTIONS)
+    products = [(node.op_type, types) for node, types in _computing(network) if node.op_type in PRODUCTS]
+    convolves = any(_HALF in types for name, types in products if name in CONVOLUTIONS)
     return not convolves and any(_SINGLE in types and _HALF not in types for _, types in products)
 
 
@@ -193,7 +189,7 @@ def is_quantized(network: Any) -> bool:
     return any(node.op_type in _QUANTIZED for node in network.graph.node)
 
 
-def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
+def _refusals(network: Any, comparison: Comparison, *, of_plan: bool) -> Iterator[str]:
     """Yield why FP16 is wrong for a network, whatever the answers to some inputs are."""
     if is_quantized(network):
         yield "it is quantized"
@@ -211,14 +207,21 @@ def _refusals(network: Any, comparison: Comparison) -> Iterator[str]:
     ]
     if unknown:
         yield f"{UNKNOWN} {', '.join(unknown)} {'gets' if len(unknown) == 1 else 'get'}"
-    for weight in network.graph.initializer:
-        if weight.data_type == _SINGLE and len(weight.dims) > 1:  # rows of a table that are drawn rarely
-            reach = np.abs(onnx.numpy_helper.to_array(weight)).max(initial=0)
-            if _LARGEST < reach < _MASKED:
-                yield f"its weight {weight.name!r} reaches {reach:g}, FP16 {_LARGEST:g}"
+    yield from _refusals_of_layers(network, of_plan=of_plan)
     for name, span in drawing.ranges.items():
         if (reach := max(abs(span.low), abs(span.high))) > _LARGEST:
             yield f"input {name!r} reaches {reach:g}, FP16 {_LARGEST:g}"
+
+
+def _refusals_of_layers(network: Any, *, of_plan: bool) -> Iterator[str]:
+    layers = Layers(network.graph, inferred=inferred_graph(network))
+    if not layers.weights:
+        yield "it has no layers with weights, which alone are faster in FP16"
+    for weight in layers.weights:
+        if weight.data_type == _SINGLE and (reach := largest(onnx.numpy_helper.to_array(weight))) > _LARGEST:
+            yield f"its weight {weight.name!r} reaches {reach:g}, FP16 {_LARGEST:g}"
+    if of_plan and (grows := next(layers.grows(), "")):
+        yield f"it computes {grows} of its inputs before its first layer, which TensorRT may do in FP16"
 
 
 def norm_modes(network: Any, release: Release) -> tuple[bool, bool]:
@@ -266,8 +269,11 @@ def _sizes(value: Any) -> list[int | str | None]:
     return [size.dim_param or (size.dim_value if size.HasField("dim_value") else None) for size in dims]
 
 
-def to_fp16(network: Any, *, exact_norms: bool = False, exact_guards: bool = True) -> Any:
-    """Return a network with FP16 weights and arithmetic, except for operators that have none."""
+def to_fp16(network: Any, *, exact_norms: bool = False, of_plan: bool = False) -> Any:
+    """Return a network whose layers have FP16 weights and arithmetic, and all between two of them.
+
+    TensorRT may compute any operator of a plan in FP16.
+    """
     from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16  # type: ignore[import-untyped]
 
     copied, inferred = deepcopy(network), inferred_graph(network)
@@ -275,7 +281,8 @@ def to_fp16(network: Any, *, exact_norms: bool = False, exact_guards: bool = Tru
         copied.graph.ClearField(field)
         getattr(copied.graph, field).extend(getattr(inferred, field))
     blocked = [*DEFAULT_OP_BLOCK_LIST, *_FLOAT_ONLY, *(_NORMS if exact_norms else ())]
-    exact = [*(guarded(copied) if exact_guards else ()), *(_norms_of_sums(copied) if exact_norms else ())]
+    exact = [*(_norms_of_sums(copied) if exact_norms else ())]
+    exact += [] if of_plan else [*Layers(copied.graph, inferred=inferred).outside, *guarded(copied)]
     nodes = _named(copied, exact)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are rounded to the largest and the least of FP16

@@ -62,17 +62,13 @@ def guarded(network: Any) -> list[Any]:
     """Return the operators whose values FP16 cannot hold, although it holds what they make of them.
 
     They add a constant below the numbers of FP16, or make what it guards, or compute with that until they
-    divide by it: in FP16, the square of 1e-4 is 0. Normalizations and comparisons of nothing but inputs are
-    among them, because FP16 rounds away what is small beside the mean of a row, or beside 0.
+    divide by it: in FP16, the square of 1e-4 is 0.
     """
     graph = _Graph(network.graph)
     for node in network.graph.node:
         if graph.is_guard(node):
-            graph.keep(*graph.before(node)[0])
+            graph.keep(*graph.before(node))
             graph.keep_after(node)
-        elif node.op_type in _NORMALIZES | _COMPARES:
-            before, early = graph.before(node)
-            graph.keep(*before if early else ())
     return list(graph.kept.values())
 
 
@@ -131,9 +127,9 @@ class _Graph:
         """Add operators to those that stay in FP32."""
         self.kept |= {id(node): node for node in nodes}
 
-    def before(self, last: Any) -> tuple[list[Any], bool]:
-        """Return what makes an operator's values of products and inputs, and whether these are all inputs."""
-        seen, waiting, early = {id(last): last}, [last], True
+    def before(self, last: Any) -> list[Any]:
+        """Return what makes an operator's values of products and inputs."""
+        seen, waiting = {id(last): last}, [last]
         while waiting:
             node = waiting.pop()
             for name in node.input[:1] if node.op_type in _MOVES | _NORMALIZES else node.input:
@@ -141,12 +137,10 @@ class _Graph:
                 if maker is None or id(maker) in seen or name in self._constants:
                     continue
                 kind, table = maker.op_type, maker.op_type == "Gather" and maker.input[0] in self._constants
-                if table or not (kind in _ELEMENTWISE or kind.startswith("Reduce")):
-                    early = False
-                    continue
-                seen[id(maker)] = maker
-                waiting.append(maker)
-        return list(seen.values()), early
+                if not table and (kind in _ELEMENTWISE or kind.startswith("Reduce")):
+                    seen[id(maker)] = maker
+                    waiting.append(maker)
+        return list(seen.values())
 
     def keep_after(self, guard: Any) -> None:
         """Keep what computes with a guarded value until it divides by it, and the scale and the bias then."""
@@ -162,7 +156,7 @@ class _Graph:
                 if id(user) in seen or not (moves or divides or (alone and kind in _SCALES)):
                     continue
                 seen.add(id(user))
-                self.keep(*self.before(user)[0])
+                self.keep(*self.before(user))
                 if kind != "Log":  # whose results are of the usual size
                     waiting.append((user, divided or divides))
 
