@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import calls, families, forms, packing, plans, serving, synthesis
+from benchmarks import calls, families, forms, synthesis
+from benchmarks.ratio import Bench
 
 
 def main() -> None:
@@ -22,9 +25,10 @@ def main() -> None:
     for column in ("what", "ours", "median", "the other way", "median", "ratio", "range"):
         numeric = column in {"median", "ratio", "range"}
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for part in (calls, packing, plans, families, forms, serving, synthesis):
-        for each in part.ratios(short=short):
-            table.add_row(*each.cells())
+    for part in (calls, families, forms, synthesis):
+        with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
+            for ratio in part.ratios(Bench(folder=Path(folder), short=short)):
+                table.add_row(*ratio.cells())
     console = Console()
     console.width = max(console.width, 130)
     console.print(table)

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,24 +33,32 @@ class Ratio:
         )
 
 
-def measure(
-    subject: str,
-    *,
-    ours: tuple[str, Callable[[], object]],
-    theirs: tuple[str, Callable[[], object]],
-    pairs: int,
-    short: bool,
-    reset: Callable[[], object] = lambda: None,
-) -> Ratio:
-    """Time the two ways A B A B ..., after one round that does not count; if `short`, that round alone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A run of measurements, in a folder of its own; if it is `short`, one round of each, of less work."""
 
-    `reset` runs after each pair, and is not timed.
-    """
-    timed = []
-    for _ in range(1 if short else pairs + 1):
-        timed.append((_seconds(ours[1]), _seconds(theirs[1])))
-        reset()
-    return Ratio(subject=subject, ours=ours[0], theirs=theirs[0], pairs=timed if short else timed[1:])
+    folder: Path
+    short: bool
+
+    def measure(
+        self,
+        subject: str,
+        *,
+        ours: tuple[str, Callable[[], object]],
+        theirs: tuple[str, Callable[[], object]],
+        pairs: int,
+        reset: Callable[[], object] = lambda: None,
+    ) -> Ratio:
+        """Time the two ways A B A B ..., after one round that does not count; if short, that round alone.
+
+        `reset` runs after each pair, and is not timed.
+        """
+        timed = []
+        for _ in range(1 if self.short else pairs + 1):
+            timed.append((_seconds(ours[1]), _seconds(theirs[1])))
+            reset()
+        counted = timed if self.short else timed[1:]
+        return Ratio(subject=subject, ours=ours[0], theirs=theirs[0], pairs=counted)
 
 
 def _seconds(do: Callable[[], object]) -> float:

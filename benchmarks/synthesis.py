@@ -6,29 +6,26 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.ratio import Ratio, measure
+from benchmarks.ratio import Bench, Ratio
 
 _ROOT = Path(__file__).resolve().parents[1]
 _COPIED = ("minilm", "resnet50")
 
 
-def ratios(*, short: bool) -> Iterator[Ratio]:
+def ratios(bench: Bench) -> Iterator[Ratio]:
     """With the command line of the CDK and the checks that every synthesis runs."""
-    declared = 20 if short else 5_000
-    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
-        one, many = _app(Path(folder) / "one", 1), _app(Path(folder) / "many", declared)
-        yield measure(
-            "cdk synth",
-            ours=("1 declared model", lambda: _synthesise(one)),
-            theirs=(f"{declared:,} declared models", lambda: _synthesise(many)),
-            pairs=3,
-            short=short,
-            reset=lambda: shutil.rmtree(many / "cdk.out", ignore_errors=True),
-        )
+    declared = 20 if bench.short else 5_000
+    few, many = _app(bench.folder / "few", 1), _app(bench.folder / "many", declared)
+    yield bench.measure(
+        "cdk synth",
+        ours=("1 declared model", lambda: _synthesise(few)),
+        theirs=(f"{declared:,} declared models", lambda: _synthesise(many)),
+        pairs=3,
+        reset=lambda: shutil.rmtree(many / "cdk.out", ignore_errors=True),
+    )
 
 
 def _app(folder: Path, models: int) -> Path:
