@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pytest
 
-from triton_models.signals.compare import ERROR_RATE, Answers, Margins, Verdict, compare
+from triton_models.signals.compare import ERROR_RATE, Margins, Verdict, compare
 from triton_models.signals.counts import Counts, bucket
 
 FIRST = bucket(0.001)
@@ -74,8 +74,8 @@ def roll_out(
     sums = zip(drawn(rng, current, to_current), drawn(rng, candidate, to_candidate), strict=True)
     differing = np.cumsum(rng.binomial(to_candidate, candidate.differing)).tolist()
     for (ours, theirs), number in zip(sums, differing, strict=True):
-        answers = Answers(compared=int(theirs.sum()), differing=number)
-        verdict = compare(counts(ours), counts(theirs), answers=answers)
+        tried = replace(counts(theirs), compared=int(theirs.sum()), differing=number)
+        verdict = compare(counts(ours), tried, answers=True)
         if verdict.decision != "open":
             break
     return RollOut(requests=int(theirs.sum()), verdict=verdict)
@@ -200,7 +200,7 @@ def test_nothing_is_decided_without_requests() -> None:
     reasons = ("errors: no requests to compare", "times: no answered calls to compare")
     assert compare(some, Counts()) == Verdict(decision="open", reasons=(*reasons, "requests: 0 of 1,000"))
     assert compare(Counts(), some) == Verdict(decision="open", reasons=reasons)
-    assert compare(some, Counts(), answers=Answers(compared=0, differing=0)).decision == "open"
+    assert compare(some, Counts(), answers=True).decision == "open"
 
 
 def test_two_versions_that_always_fail_have_no_times_to_compare() -> None:
@@ -214,8 +214,8 @@ def test_the_reasons_have_the_figures_of_both_versions() -> None:
     candidate = Counts(requests=900, errors={"failed": 30}, times={0: 870})
     reasons = ("errors: 3.33% of 900, current 0.20% of 10,000",)
     assert compare(current, candidate) == Verdict(decision="worse", reasons=reasons)
-    candidate = Counts(requests=900, errors={"failed": 2}, times={1: 898})
-    found = compare(current, candidate, answers=Answers(compared=1_000, differing=30))
+    candidate = Counts(requests=900, errors={"failed": 2}, times={1: 898}, compared=1_000, differing=30)
+    found = compare(current, candidate, answers=True)
     slower = (f"{each}: 0.547 s, current 0.516 s" for each in ("p50", "p90", "p99"))
     assert found == Verdict(decision="worse", reasons=(*slower, "answers: 30 of 1,000 differ"))
 

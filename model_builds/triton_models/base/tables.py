@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import textwrap
@@ -50,6 +51,13 @@ def numbers(rows: Sequence[T], cells: Mapping[str, Callable[[T], str]]) -> list[
     return [
         Column(title=title, cells=[cell(each) for each in rows], right=True) for title, cell in cells.items()
     ]
+
+
+def in_units(seconds: float) -> str:
+    """Return a time in milliseconds, or in seconds from 1 s; "-" for NaN."""
+    if math.isnan(seconds):
+        return "-"
+    return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
 def output_width() -> int:

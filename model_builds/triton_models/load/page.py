@@ -8,8 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.page import Line, document, plot, table
+from triton_models.base.tables import in_units
 from triton_models.load.generator import ANSWERED, Run
-from triton_models.load.result import Latencies, Loaded, in_units
+from triton_models.load.result import Latencies, Loaded
 
 if TYPE_CHECKING:
     import numpy as np

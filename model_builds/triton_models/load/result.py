@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from triton_models.base.tables import in_units
 from triton_models.load.generator import ANSWERED, Run
 
 if TYPE_CHECKING:
@@ -177,11 +178,6 @@ def _table(rows: Sequence[tuple[str, Latencies | None]]) -> Iterator[str]:
         if found is not None:
             times = (found.p50, found.p90, found.p99, found.p999, found.largest)
             yield f"{name:{width}}  {found.count:>9,}" + "".join(f"  {in_units(each):>9}" for each in times)
-
-
-def in_units(seconds: float) -> str:
-    """Return a time in milliseconds, or in seconds from 1 s."""
-    return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
 def loaded(run: Run, *, target: str, seed: int | None) -> Loaded:

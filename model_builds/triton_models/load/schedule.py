@@ -113,12 +113,10 @@ def scheduled(traffic: Traffic, models: Sequence[str], *, seed: int) -> Schedule
         parts = [_present(_arrivals(traffic, share, chance), traffic, chance) for share in weights]
         at = np.concatenate(parts)
         model = np.repeat(np.arange(len(models)), [len(part) for part in parts])
-        order = np.argsort(at, kind="stable")
-        at, model = at[order], model[order]
     if not len(at):
         fix = "send more, or longer"
         raise TRAFFIC.error(what="by chance, there are no requests", where="--rate and --for", fix=fix)
-    return Schedule(at=at, model=model.astype(np.int32), models=tuple(models))
+    return Schedule.sorted(at, model, models)
 
 
 def _arrivals(traffic: Traffic, share: float, chance: np.random.Generator) -> Array:

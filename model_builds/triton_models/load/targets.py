@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import SplitResult, quote, urlsplit
@@ -35,11 +36,15 @@ class Askable(Protocol):
         """Send a request to a model, and return the kind of its error; "" if it was answered."""
 
 
-class Target(Askable, Protocol):
-    """What `fleet load` asks. A request is sent once, whatever comes of it."""
+class Target(ABC):
+    """What `fleet load` asks: a request per model, which is sent once, whatever comes of it."""
 
     name: str
 
+    def __init__(self, *, written: Mapping[str, str], limit_s: float) -> None:
+        self._written, self._limit_s = written, limit_s
+
+    @abstractmethod
     async def prepare(self, models: Sequence[str]) -> None:
         """Make a request for each model, before the run.
 
@@ -47,15 +52,12 @@ class Target(Askable, Protocol):
             FleetError: A model is unknown, or its inputs are.
         """
 
+    @abstractmethod
     async def close(self) -> None:
         """Close all connections."""
 
-
-class _Target:
-    """The part that both share: a request per model, and the time limit."""
-
-    def __init__(self, *, written: Mapping[str, str], limit_s: float) -> None:
-        self._written, self._limit_s = written, limit_s
+    @abstractmethod
+    async def _sent(self, model: int) -> str: ...
 
     async def ask(self, model: int) -> str:
         """Send a request to a model, and return the kind of its error; "" if it was answered."""
@@ -67,11 +69,8 @@ class _Target:
             failure = failure_of(error)
             return failure.rule if failure else type(error).__name__
 
-    async def _sent(self, model: int) -> str:
-        raise NotImplementedError
 
-
-class EndpointTarget(_Target):
+class EndpointTarget(Target):
     """The models of a SageMaker endpoint, by their names in its repository."""
 
     def __init__(self, client: AsyncClient, *, written: Mapping[str, str], limit_s: float) -> None:
@@ -111,7 +110,7 @@ class EndpointTarget(_Target):
         await self._client.close()
 
 
-class TritonTarget(_Target):
+class TritonTarget(Target):
     """The models of a plain Triton server."""
 
     def __init__(self, url: str, *, written: Mapping[str, str], limit_s: float) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 
 from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.tables import Column, output_width, table
+from triton_models.base.tables import Column, in_units, output_width, table
 from triton_models.check.fits import taken
 from triton_models.facts.cost import HOURS_PER_MONTH
-from triton_models.load.result import in_units
 from triton_models.plan.planning import Outcome, Plan
 from triton_models.plan.simulation import Tracking
 

@@ -70,14 +70,6 @@ DEFAULT = Margins()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """Comparisons of the candidate's answers with those of the current version."""
-
-    compared: int
-    differing: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The decision, with its reasons: the figures that are worse, or those that are still uncertain."""
 
@@ -86,10 +78,13 @@ class Verdict:
 
 
 def compare(
-    current: Counts, candidate: Counts, *, answers: Answers | None = None, margins: Margins = DEFAULT
+    current: Counts, candidate: Counts, *, answers: bool = False, margins: Margins = DEFAULT
 ) -> Verdict:
-    """Compare the candidate's counts with those of the current version since the roll-out began."""
-    compared = [_answers(answers, margins)] if answers is not None else []
+    """Compare the candidate's counts with those of the current version since the roll-out began.
+
+    With `answers`, those of a shadow are compared as well.
+    """
+    compared = [_answers(candidate, margins)] if answers else []
     found = [_errors(current, candidate, margins), *_times(current, candidate, margins), *compared]
     if worse := tuple(each.figure for each in found if each.worse):
         return Verdict(decision="worse", reasons=worse)
@@ -130,8 +125,8 @@ def _times(current: Counts, candidate: Counts, margins: Margins) -> Iterator[_Fo
         yield _Found(f"p{100 * share:.0f}: {seconds}", worse, as_good)
 
 
-def _answers(answers: Answers, margins: Margins) -> _Found:
-    differing, compared = answers.differing, answers.compared
+def _answers(candidate: Counts, margins: Margins) -> _Found:
+    differing, compared = candidate.differing, candidate.compared
     ratio = _mixed(differing, compared, *_ANY) - _likelihood(differing, compared, margins.answers)
     excess = differing - margins.answers * compared
     worse, as_good = excess > 0 and ratio >= _WORSE, excess < 0 and ratio >= _AS_GOOD

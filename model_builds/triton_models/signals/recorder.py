@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from triton_models.repository.objects import Store
 from triton_models.repository.s3 import LOST_RACE, error_code
@@ -181,17 +181,10 @@ class Recorder:
     def _put(self, name: str, report: Report) -> bool:
         from botocore.exceptions import BotoCoreError, ClientError
 
-        report = Report(
-            period=report.period,
-            counts=report.counts,
-            number=report.number,
-            idle=report.idle,
-            lost=self._lost,
-        )
         try:
             self._store.s3.put_object(
                 **self._store.at(name),
-                Body=report.encoded(),
+                Body=replace(report, lost=self._lost).encoded(),
                 ContentType="application/json",
                 ContentEncoding="gzip",
                 IfNoneMatch="*",

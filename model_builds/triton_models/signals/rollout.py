@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
@@ -19,7 +19,7 @@ from triton_models.repository.publish import CANDIDATE, share_of, trial_of
 from triton_models.repository.rollback import CHANGED_MEANWHILE
 from triton_models.repository.s3 import publisher
 from triton_models.repository.stored_manifest import StoredManifest, read, update
-from triton_models.signals.compare import Answers, Verdict, compare
+from triton_models.signals.compare import Verdict, compare
 from triton_models.signals.counts import Counts
 from triton_models.signals.stored import read as read_signals
 from triton_models.signals.top import CELLS, Row
@@ -117,10 +117,7 @@ def compared(store: Store, signals: Store, *, model: str, step: Rollout, endpoin
         Row(name=f"{' '.join(sorted(current))} (current)", counts=before),
         Row(name=step.artifact, counts=candidate),
     )
-    answers = None
-    if step.how == "shadow":
-        answers = Answers(compared=candidate.compared, differing=candidate.differing)
-    verdict = compare(current=before, candidate=candidate, answers=answers)
+    verdict = compare(current=before, candidate=candidate, answers=step.how == "shadow")
     return Shown(model=model, step=step, rows=rows, verdict=verdict)
 
 
@@ -141,11 +138,9 @@ def watched(
             promoted = verdict.decision == "as good"
             why = "; ".join(verdict.reasons)
             step = _ended(store, shown.model, shown.step, promoted=promoted, why=why)
-            return Shown(
-                model=shown.model, step=step, rows=shown.rows, verdict=verdict, exit_code=0 if promoted else 1
-            )
+            return replace(shown, step=step, exit_code=0 if promoted else 1)
         if now() >= end:
-            return Shown(model=shown.model, step=shown.step, rows=shown.rows, verdict=verdict, exit_code=1)
+            return replace(shown, exit_code=1)
         live(f"{shown.model}: {shown.rows[-1].counts.requests:,} requests to the candidate")
         wait(min(_LOOK_S, max(0.0, end - now())))
 

@@ -15,7 +15,7 @@ from triton_models.artifact.layout import model_of_key
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.clock import CLOCK, Clock
 from triton_models.base.outcome import printable
-from triton_models.base.tables import Column, numbers, table
+from triton_models.base.tables import Column, in_units, numbers, table
 from triton_models.facts.cost import counted
 from triton_models.repository.alias import endpoint_of
 from triton_models.repository.objects import opened
@@ -63,8 +63,8 @@ SORTS: Mapping[str, Callable[[Row], float]] = {
 CELLS: Mapping[str, Callable[[Row], str]] = {
     "requests": lambda each: f"{each.counts.requests:,}",
     "failed": lambda each: f"{each.counts.failed:,}",
-    "p50": lambda each: _time(each.counts.percentile(0.5)),
-    "p99": lambda each: _time(each.counts.percentile(0.99)),
+    "p50": lambda each: in_units(each.counts.percentile(0.5)),
+    "p99": lambda each: in_units(each.counts.percentile(0.99)),
     "waited": lambda each: f"{each.counts.waited:,}",
 }
 """What a table says of a row, by its titles."""
@@ -130,12 +130,6 @@ class Top:
 
 def _most(counts: Counts) -> list[tuple[str, int]]:
     return sorted(counts.errors.items(), key=lambda each: -each[1])
-
-
-def _time(seconds: float) -> str:
-    if math.isnan(seconds):
-        return "-"
-    return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
 def _known(seconds: float) -> float | None:
