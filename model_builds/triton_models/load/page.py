@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from triton_models.base.page import Line, document, plot, table
-from triton_models.base.tables import in_units
 from triton_models.load.generator import ANSWERED, Run
-from triton_models.load.result import Latencies, Loaded
+from triton_models.load.result import TITLES, Loaded, cells
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +36,7 @@ def _summary(result: Loaded) -> Iterator[str]:
         yield f'<p class="failed">The generator was the limit: {why}. There are no figures of the target.</p>'
     else:
         yield "<h2>From the intended moment to the answer</h2>"
-        yield _table([("warm", result.warm), ("before a first answer", result.first)])
+        yield table(TITLES, cells([("warm", result.warm), ("before a first answer", result.first)]))
     if result.errors:
         kinds = sorted(result.errors.items(), key=lambda each: -each[1])
         yield "<h2>Errors</h2>"
@@ -102,19 +101,6 @@ def _models(result: Loaded) -> Iterator[str]:
         return
     shown = sorted(result.models, key=lambda each: -each.requests)[:_MODELS]
     yield "<h2>Models</h2>"
-    yield _table([(each.model, each.warm or each.first) for each in shown])
+    yield table(TITLES, cells([(each.model, each.warm or each.first) for each in shown]))
     if len(shown) < len(result.models):
         yield f'<p class="quiet">and {len(result.models) - len(shown):,} more, in result.json</p>'
-
-
-def _table(rows: Sequence[tuple[str, Latencies | None]]) -> str:
-    cells = [
-        (
-            name,
-            f"{found.count:,}",
-            *map(in_units, (found.p50, found.p90, found.p99, found.p999, found.largest)),
-        )
-        for name, found in rows
-        if found is not None
-    ]
-    return table(["", "requests", "p50", "p90", "p99", "p99.9", "largest"], cells)

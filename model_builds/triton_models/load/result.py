@@ -23,6 +23,8 @@ SLIP_S = 0.005
 FULL = 0.9
 """The share of a core from which the generator is full."""
 
+TITLES = ("", "requests", "p50", "p90", "p99", "p99.9", "largest")
+
 _SHOWN = 20
 _TENTH = 10
 
@@ -168,16 +170,24 @@ class Loaded:
             yield f"A page about it, the schedule and all requests are in {self.files}"
 
 
+def cells(rows: Sequence[tuple[str, Latencies | None]]) -> list[tuple[str, ...]]:
+    """Return the rows of a table with `TITLES`, without those that have no latencies."""
+    return [
+        (
+            name,
+            f"{latencies.count:,}",
+            *map(in_units, (latencies.p50, latencies.p90, latencies.p99, latencies.p999, latencies.largest)),
+        )
+        for name, latencies in rows
+        if latencies is not None
+    ]
+
+
 def _table(rows: Sequence[tuple[str, Latencies | None]]) -> Iterator[str]:
-    if all(found is None for _, found in rows):
-        return
     width = max(len(name) for name, _ in rows)
-    titles = ("requests", "p50", "p90", "p99", "p99.9", "largest")
-    yield f"{'':{width}}  {titles[0]:>9}" + "".join(f"  {title:>9}" for title in titles[1:])
-    for name, found in rows:
-        if found is not None:
-            times = (found.p50, found.p90, found.p99, found.p999, found.largest)
-            yield f"{name:{width}}  {found.count:>9,}" + "".join(f"  {in_units(each):>9}" for each in times)
+    if shown := cells(rows):
+        for name, *texts in (TITLES, *shown):
+            yield f"{name:{width}}" + "".join(f"  {text:>9}" for text in texts)
 
 
 def loaded(run: Run, *, target: str, seed: int | None) -> Loaded:

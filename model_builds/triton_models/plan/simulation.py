@@ -14,26 +14,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import get_type_hints
 
 import numpy as np
 
 from triton_models.plan import compiled, policy
-from triton_models.plan.compiled import (
-    BUCKETS,
-    FOUND,
-    GPU,
-    NUMBER,
-    PAIR,
-    PLANNED,
-    REQUEST,
-    ROOM,
-    SLOT,
-    WAITING,
-    Array,
-    Arrays,
-    Models,
-    Setting,
-)
+from triton_models.plan.compiled import ROOM, Array, Arrays, Models, Setting
 
 MINUTE_S = 60.0
 
@@ -379,33 +365,26 @@ class Simulation:
 
 
 def _arrays(endpoint: Endpoint, models: Models, *, slots: int, logged: int) -> Arrays:
-    count, gpus, e = len(models.memory), endpoint.gpus, endpoint
-    waiting, planned = np.zeros(_WAITING_ROOM, WAITING), np.zeros(_PLANNED_ROOM, PLANNED)
+    count, gpus = len(models.memory), endpoint.gpus
+    waiting = np.zeros(_WAITING_ROOM, compiled.WAITING)
+    planned = np.zeros(_PLANNED_ROOM, compiled.PLANNED)
     waiting["after"], planned["at"] = np.arange(1, _WAITING_ROOM + 1), np.inf
+    fields = {name: kind(getattr(endpoint, name)) for name, kind in get_type_hints(Setting).items()}
     return Arrays(
-        setting=Setting(
-            many=e.many,
-            loads_at_once=e.loads_at_once,
-            first_load_s=float(e.first_load_s),
-            unload_s=float(e.unload_s),
-            overhead_s=float(e.overhead_s),
-            stalls=e.stalls,
-            refused_after=float(e.refused_after),
-            holds=e.holds,
-        ),
+        setting=Setting(**fields),
         model=Models(*(np.array(values, float) for values in models)),
         requests=np.full(slots, -1, np.int32),
         copies=np.zeros((count, slots + 1), np.int16),
-        pair=np.zeros((slots, count + 1), PAIR),
-        slot=np.zeros(slots, SLOT),
-        gpu=np.zeros((slots, gpus), GPU),
-        progress=np.zeros((slots, gpus, ROOM + 8), REQUEST),
+        pair=np.zeros((slots, count + 1), compiled.PAIR),
+        slot=np.zeros(slots, compiled.SLOT),
+        gpu=np.zeros((slots, gpus), compiled.GPU),
+        progress=np.zeros((slots, gpus, ROOM + 8), compiled.REQUEST),
         queue=np.zeros((slots, count), np.int32),
         waiting=waiting,
         planned=planned,
-        found=np.zeros(count, FOUND),
-        times=np.zeros((2, BUCKETS), np.int64),
-        number=np.zeros(1, NUMBER).view(np.recarray)[0],
+        found=np.zeros(count, compiled.FOUND),
+        times=np.zeros((2, compiled.BUCKETS), np.int64),
+        number=np.zeros(1, compiled.NUMBER).view(np.recarray)[0],
         log=np.zeros((logged, 2)),
         events=np.zeros((logged, 3)),
     )
