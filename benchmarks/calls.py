@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import boto3
 import numpy as np
@@ -30,7 +31,7 @@ SIZES = {"100 bytes": 25, "600 KB": 150_528, "5 MB": 1_250_000}
 CALLERS = (1, 8, 64)
 RATE = 4000.0
 _ACCOUNT = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
-_ENDPOINT = {"endpoint_name": "e", "repository": "s3://bucket/models/"}
+_ENDPOINT: dict[str, Any] = {"endpoint_name": "e", "repository": "s3://bucket/models/"}
 
 
 def ratios(bench: Bench) -> Iterator[Ratio]:

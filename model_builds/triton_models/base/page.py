@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -96,8 +95,6 @@ def plot(title: str, lines: Sequence[Line], width: float, *, unit: str, across: 
         unit: The unit of values.
         across: The unit of the distance.
     """
-    import numpy as np
-
     known = np.concatenate([each.values for each in lines])
     highest = float(np.nanmax(known, initial=0.0))
     step = tick(highest or 1.0, TICKS)

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from urllib.parse import quote
 
 from triton_models.artifact.evidence import evidence_of
@@ -48,10 +48,8 @@ from triton_models.repository.manifest import Manifest
 from triton_models.repository.objects import opened
 from triton_models.repository.places import UNWRITABLE, Place
 from triton_models.repository.publish import Published, publish
+from triton_models.repository.s3 import S3Client
 from triton_models.repository.stored_manifest import read
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 MODEL_SECONDS = 3600.0
 """The default time limit per model. TensorRT takes minutes for most networks."""

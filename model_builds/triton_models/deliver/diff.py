@@ -17,7 +17,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target
 from triton_models.base.errors import FleetError, Problem
@@ -30,11 +30,8 @@ from triton_models.deliver.worker import Worker
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord
 from triton_models.repository.objects import opened
 from triton_models.repository.places import Place
-from triton_models.repository.s3 import repository_client
+from triton_models.repository.s3 import S3Client, repository_client
 from triton_models.repository.stored_manifest import read
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 # Reading a declaration takes milliseconds, unless gigabytes of local weights must be hashed.
 READ_SECONDS = 600.0

@@ -6,20 +6,14 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
 
-from triton_models.load.schedule import Schedule
+import numpy as np
+
+from triton_models.load.schedule import Array, Schedule
 from triton_models.load.targets import Askable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy as np
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 ANSWERED, WAITING = 0, -1
 
@@ -84,8 +78,6 @@ class _Loop:
     """The requests of a run, on their way."""
 
     def __init__(self, schedule: Schedule, target: Askable) -> None:
-        import numpy as np
-
         count = len(schedule.at)
         self._schedule, self._target = schedule, target
         self._moments, self._models = schedule.at.tolist(), schedule.model.tolist()
@@ -98,8 +90,6 @@ class _Loop:
 
     async def run(self, say: Callable[[Live], object]) -> Run:
         """Send all requests; if this is cancelled, the rest is not sent."""
-        import numpy as np
-
         self._began = time.perf_counter() + _START_S
         watching, stopped = asyncio.ensure_future(_watched(lambda: say(self._live()))), False
         try:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from triton_models.base.page import Line, document, plot, table
 from triton_models.load.generator import ANSWERED, Run
 from triton_models.load.result import TITLES, Loaded, cells
-
-if TYPE_CHECKING:
-    import numpy as np
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
+from triton_models.load.schedule import Array
 
 _POINTS = 240
 _MODELS = 100
@@ -49,8 +46,6 @@ def _summary(result: Loaded) -> Iterator[str]:
 
 
 def _plots(run: Run, result: Loaded) -> Iterator[str]:
-    import numpy as np
-
     if not result.seconds:
         return
     count = max(1, min(_POINTS, math.ceil(result.seconds)))
@@ -84,8 +79,6 @@ def _plots(run: Run, result: Loaded) -> Iterator[str]:
 
 def _percentiles(times: Array, bucket: Array, buckets: int, share: float) -> Array:
     """Return a percentile of the times in each bucket; NaN for an empty one."""
-    import numpy as np
-
     order = np.argsort(bucket, kind="stable")
     ends = np.searchsorted(bucket[order], np.arange(buckets + 1))
     found = np.full(buckets, np.nan)

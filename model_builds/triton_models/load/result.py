@@ -7,15 +7,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
+
+import numpy as np
 
 from triton_models.base.tables import in_units
 from triton_models.load.generator import ANSWERED, Run
-
-if TYPE_CHECKING:
-    import numpy as np
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
+from triton_models.load.schedule import Array
 
 SLIP_S = 0.005
 """The slip of the generator at the 99th percentile from which its figures say nothing about the target."""
@@ -43,8 +41,6 @@ class Latencies:
     @classmethod
     def of(cls, seconds: Array) -> Latencies | None:
         """Return those of some times; None without any."""
-        import numpy as np
-
         if not len(seconds):
             return None
         p50, p90, p99, p999, largest = np.percentile(seconds, [50, 90, 99, 99.9, 100], method="inverted_cdf")
@@ -77,8 +73,6 @@ class Generator:
     @classmethod
     def of(cls, run: Run) -> Generator:
         """Return how the generator of a run did."""
-        import numpy as np
-
         slip = (run.sent - run.schedule.at)[~np.isnan(run.sent)]
         p99 = float(np.percentile(slip, 99, method="inverted_cdf")) if len(slip) else 0.0
         cpu = float(run.cpu.max()) if len(run.cpu) else 0.0
@@ -192,8 +186,6 @@ def _table(rows: Sequence[tuple[str, Latencies | None]]) -> Iterator[str]:
 
 def loaded(run: Run, *, target: str, seed: int | None) -> Loaded:
     """Return the figures of a run."""
-    import numpy as np
-
     at, model = run.schedule.at, run.schedule.model
     seconds, answered = run.done - at, run.kind == ANSWERED
     first_done = np.full(len(run.schedule.models), np.inf)
@@ -232,8 +224,6 @@ def loaded(run: Run, *, target: str, seed: int | None) -> Loaded:
 
 
 def _drift(seconds: Array) -> float:
-    import numpy as np
-
     tenth = len(seconds) // _TENTH
     return float(np.median(seconds[-tenth:]) - np.median(seconds[:tenth])) if tenth else 0.0
 

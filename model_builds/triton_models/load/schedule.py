@@ -8,14 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -59,8 +58,6 @@ class Schedule:
     @classmethod
     def of(cls, requests: Iterable[tuple[float, int]], models: Sequence[str]) -> Schedule:
         """Return it from moments and numbers of models, which count from 1, in any order."""
-        import numpy as np
-
         pairs = list(requests)
         number = np.array([number for _, number in pairs], np.int32)
         return cls.sorted(np.array([at for at, _ in pairs]), number - 1, models)
@@ -68,8 +65,6 @@ class Schedule:
     @classmethod
     def sorted(cls, at: Array, model: Array, models: Sequence[str]) -> Schedule:
         """Return it from moments and indices of models in any order."""
-        import numpy as np
-
         order = np.argsort(at, kind="stable")
         return cls(at=at[order], model=model[order].astype(np.int32), models=tuple(models))
 
@@ -94,8 +89,6 @@ def scheduled(traffic: Traffic, models: Sequence[str], *, seed: int) -> Schedule
     Raises:
         FleetError: It has no requests, or too many for memory.
     """
-    import numpy as np
-
     count = sum(traffic.rates) * traffic.seconds
     if not 1 <= count <= MOST:
         raise TRAFFIC.error(
@@ -121,15 +114,11 @@ def scheduled(traffic: Traffic, models: Sequence[str], *, seed: int) -> Schedule
 
 def _arrivals(traffic: Traffic, share: float, chance: np.random.Generator) -> Array:
     """Return the moments of a share of the requests, step by step."""
-    import numpy as np
-
     steps = [_step(rate * share, traffic, chance) for rate in traffic.rates]
     return np.concatenate([number * traffic.seconds + step for number, step in enumerate(steps)])
 
 
 def _step(rate: float, traffic: Traffic, chance: np.random.Generator) -> Array:
-    import numpy as np
-
     if traffic.burstiness == 0:
         return (np.arange(round(rate * traffic.seconds)) + 0.5) / rate if rate else np.empty(0)
     shape = 1 / traffic.burstiness**2
@@ -144,8 +133,6 @@ def _step(rate: float, traffic: Traffic, chance: np.random.Generator) -> Array:
 
 def _present(at: Array, traffic: Traffic, chance: np.random.Generator) -> Array:
     """Move the requests of a model into the times for which it is there, which have as many in all."""
-    import numpy as np
-
     assert traffic.present_s is not None  # noqa: S101  it was asked
     here_s, away_s = traffic.present_s
     length_s = traffic.seconds * len(traffic.rates)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triton_models.artifact.evidence import Evidence
 from triton_models.artifact.layout import digest_of_artifact
@@ -23,11 +23,8 @@ from triton_models.repository.manifest import (
     request_name,
 )
 from triton_models.repository.objects import Store, opened
-from triton_models.repository.s3 import in_parallel
+from triton_models.repository.s3 import S3Client, in_parallel
 from triton_models.repository.stored_manifest import read
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 _DAY = len("2026-11-23")  # the beginning of a time
 

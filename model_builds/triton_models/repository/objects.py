@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem
@@ -15,14 +15,12 @@ from triton_models.repository.manifest import REPOSITORY_URL, Repository, reques
 from triton_models.repository.s3 import (
     LOST_RACE,
     REPOSITORY_VARIABLE,
+    S3Client,
     absent_is_none,
     aws_errors,
     error_code,
     repository_client,
 )
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 _T = TypeVar("_T")
 

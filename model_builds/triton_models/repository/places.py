@@ -6,14 +6,11 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.files import write_whole
-from triton_models.repository.s3 import absent_is_none, aws_errors, in_parallel, repository_client
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
+from triton_models.repository.s3 import S3Client, absent_is_none, aws_errors, in_parallel, repository_client
 
 NO_RESULTS = Check(id="no-results", source=FROM_ARGUMENTS)
 UNWRITABLE = Check(id="unwritable", source=FROM_ARGUMENTS)

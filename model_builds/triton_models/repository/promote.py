@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_rehearsal, refused
@@ -25,14 +24,11 @@ from triton_models.base.outcome import JsonReady
 from triton_models.repository.manifest import Change, Manifest, Publication, Repository, request_name
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.publish import make_current, recorded_artifact
-from triton_models.repository.s3 import aws_errors, in_parallel, publisher
+from triton_models.repository.s3 import S3Client, aws_errors, in_parallel, publisher
 from triton_models.repository.stored_manifest import read
 from triton_models.repository.tested import ArtifactsTested
 from triton_models.repository.upload import PART_BYTES, missing, upload
 from triton_models.repository.watch import Watch, asked
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 NOTHING_TO_PROMOTE = Check(id="nothing-to-promote", source=FROM_ARGUMENTS)
 SAME_REPOSITORY = Check(id="same-repository", source=FROM_ARGUMENTS)

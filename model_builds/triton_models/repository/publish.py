@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triton_models.artifact.layout import (
     ANSWER,
@@ -40,12 +39,9 @@ from triton_models.check.estimate import of_layout
 from triton_models.declare.declaration import Trial
 from triton_models.repository.manifest import PARTS, ArtifactRecord, Manifest, Publication, Share
 from triton_models.repository.objects import Store, opened
-from triton_models.repository.s3 import all_in_parallel, in_parallel, publisher
+from triton_models.repository.s3 import S3Client, all_in_parallel, in_parallel, publisher
 from triton_models.repository.stored_manifest import StoredManifest, read, update
 from triton_models.repository.upload import PART_BYTES, missing, upload
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 PUBLICATION_TARGET = Check(id="publication-target", source=FROM_ARGUMENTS)
 BEING_DELETED = Check(id="being-deleted", source=FROM_ARGUMENTS)

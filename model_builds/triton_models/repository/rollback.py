@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.targets import ANY, ArtifactTarget
@@ -20,11 +20,8 @@ from triton_models.base.suggest import did_you_mean
 from triton_models.repository.manifest import Manifest, ModelRecord, some_of
 from triton_models.repository.objects import Store, opened
 from triton_models.repository.publish import PUBLICATION_TARGET
-from triton_models.repository.s3 import in_parallel, publisher
+from triton_models.repository.s3 import S3Client, in_parallel, publisher
 from triton_models.repository.stored_manifest import MANIFEST_AGE_S, StoredManifest, read, update
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 NO_EARLIER_ARTIFACT = Check(id="no-earlier-artifact", source=FROM_ARGUMENTS)
 UNKNOWN_ARTIFACT = Check(id="unknown-artifact", source=FROM_ARGUMENTS)

@@ -7,14 +7,15 @@ import getpass
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, raise_if_any
 
 if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
+    import mypy_boto3_s3
 
+S3Client: TypeAlias = "mypy_boto3_s3.S3Client"
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

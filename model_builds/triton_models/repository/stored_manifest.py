@@ -6,15 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triton_models.base.errors import raise_if_any
 from triton_models.repository.manifest import MANIFEST_NAME, Manifest, Repository
 from triton_models.repository.objects import Store
-from triton_models.repository.s3 import LOST_RACE, NOT_FOUND, aws_errors, contended, error_code
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
+from triton_models.repository.s3 import LOST_RACE, NOT_FOUND, S3Client, aws_errors, contended, error_code
 
 # Every lost round means that another writer succeeded, so this many losses are not a coincidence.
 ROUNDS = 50
