@@ -25,16 +25,15 @@ def read_logs(endpoint: str, models: Sequence[str], *, days: float, named: bool)
         FleetError: The log cannot be read or has no requests, or other models were asked.
     """
     asked_at = requests(endpoint, since=time.time() - days * _DAY_S)
-    found = sorted((at, model_of_key(artifact)) for at, artifact in asked_at)
+    found, where = sorted((at, model_of_key(artifact)) for at, artifact in asked_at), f"endpoint {endpoint!r}"
     if not found:
         raise LOGS.error(
             what=f"the log of the last {days:g} days names no requests",
-            where=f"endpoint {endpoint!r}",
+            where=where,
             why="Triton writes a line for each request unless SAGEMAKER_TRITON_LOG_INFO is false",
             fix="read more days, or give --trace or --counts",
         )
     asked = list(dict.fromkeys(name for _, name in found))
-    where = f"endpoint {endpoint!r}"
     if not named:
         numbers = dict(zip(asked, in_order(LOGS, asked, len(models), where=where), strict=True))
     else:

@@ -51,6 +51,14 @@ class Store:
         """Return the arguments that name an object in a request."""
         return {"Bucket": self.repository.bucket, "Key": self.repository.key(name)}
 
+    def list_objects(self, prefix: str = "", **more: str) -> Iterator[tuple[str, Any]]:
+        """Yield the objects below a prefix, by their names in the repository."""
+        root, pages = self.repository.prefix, self.s3.get_paginator("list_objects_v2")
+        where: Any = {"Bucket": self.repository.bucket, "Prefix": root + prefix, **more}
+        for page in pages.paginate(**where):
+            for item in page.get("Contents", ()):
+                yield item["Key"].removeprefix(root), item
+
     def sha256(self, name: str) -> str | None:
         """Return the SHA-256 stored with an object; "" without one, None if the object does not exist."""
         with absent_is_none():

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.base.errors import FleetError, Problem, raise_if_any
@@ -215,7 +215,7 @@ def _stored(wanted: Sequence[Artifact], manifest: Manifest, store: Store) -> dic
     found: dict[str, str | None] = {}
     # Pages of a listing are sequential; requests for single objects run in parallel.
     if len(wanted) > THREADS * (1 + known / _PAGE):
-        sizes = _listed(store)
+        sizes = {name: item["Size"] for name, item in store.list_objects(Delimiter="/")}
         for artifact in wanted:
             name = artifact.name
             record = manifest.record(model=artifact.model, artifact=name)
@@ -225,13 +225,3 @@ def _stored(wanted: Sequence[Artifact], manifest: Manifest, store: Store) -> dic
                 found[name] = record.sha256
         asked -= found.keys()
     return found | dict(zip(asked, in_parallel(store.sha256, asked), strict=True))
-
-
-def _listed(store: Store) -> dict[str, int]:
-    """Return every object of the repository with its size."""
-    prefix = store.repository.prefix
-    pages: Any = store.s3.get_paginator("list_objects_v2").paginate(
-        Bucket=store.repository.bucket, Prefix=prefix, Delimiter="/"
-    )
-    listed = (each for page in pages for each in page.get("Contents", ()))
-    return {each["Key"].removeprefix(prefix): each["Size"] for each in listed}

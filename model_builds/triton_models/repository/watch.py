@@ -63,10 +63,8 @@ class Watch:
         Raises:
             FleetError: An alarm has fired, or the alarms could not be read at the end.
         """
-        until, undo = (
-            self.clock.now() + self.seconds,
-            f"`fleet rollback --run {run} --repository {store.url}`",
-        )
+        until = self.clock.now() + self.seconds
+        undo = f"`fleet rollback --run {run} --repository {store.url}`"
         try:
             firing, unread = self._read()
             while not firing and (left := until - self.clock.now()) > 0:

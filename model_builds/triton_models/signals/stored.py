@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
@@ -130,18 +129,11 @@ def _listed(store: Store, endpoint: str, since: float, until: float) -> Iterator
     hours = range(int(since // HOUR_S) * HOUR_S, int(until) + 1, HOUR_S)
     form = "%Y-%m-%d/%H" if len(hours) <= _HOURS_APART else "%Y-%m-%d/"
     prefixes = {datetime.fromtimestamp(each, timezone.utc).strftime(form) for each in hours}
-    pages = in_parallel(lambda each: list(_under(store, f"{endpoint}/{each}")), sorted(prefixes))
-    for each in (entry for page in pages for entry in page):
-        name = each["Key"].removeprefix(store.repository.prefix)
+    pages = in_parallel(lambda prefix: list(store.list_objects(f"{endpoint}/{prefix}")), sorted(prefixes))
+    for name, item in (entry for page in pages for entry in page):
         period = Period.of_name(name.partition("/")[2])
         if period is not None and period.start + period.seconds > since:
-            yield _Object(name, period, each["LastModified"].timestamp())
-
-
-def _under(store: Store, prefix: str) -> Iterator[Any]:
-    pages = store.s3.get_paginator("list_objects_v2")
-    for page in pages.paginate(Bucket=store.repository.bucket, Prefix=store.repository.key(prefix)):
-        yield from page.get("Contents", [])
+            yield _Object(name, period, item["LastModified"].timestamp())
 
 
 def _chosen(listed: Sequence[_Object], since: float, until: float) -> Iterator[_Object]:

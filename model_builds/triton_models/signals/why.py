@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import boto3.session
+from botocore.exceptions import BotoCoreError, ClientError
+
 from triton_models.artifact.profile import LIKELY, MIB
 from triton_models.artifact.targets import ANY, ArtifactTarget
 from triton_models.base.alarm_condition import RUNBOOK
@@ -178,8 +181,6 @@ def run(arguments: argparse.Namespace) -> Why:
 
 
 def _findings(asked: _Asked, store: Store, signals: str | None) -> Findings[None]:
-    import boto3.session
-
     session = boto3.session.Session()
     sagemaker, cloudwatch = session.client("sagemaker"), session.client("cloudwatch")
     variant = yield from _tried("endpoint", _endpoint(asked, sagemaker))
@@ -202,8 +203,6 @@ def _findings(asked: _Asked, store: Store, signals: str | None) -> Findings[None
 
 def _tried(source: str, findings: Findings[T]) -> Findings[T | None]:
     """Yield what a source says; if it cannot be read, why."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         return (yield from findings)
     except FleetError as error:
@@ -218,8 +217,6 @@ def _tried(source: str, findings: Findings[T]) -> Findings[T | None]:
 
 def _endpoint(asked: _Asked, sagemaker: Any) -> Findings[str]:
     """Return the name of the variant: a multi-model endpoint has one."""
-    from botocore.exceptions import ClientError
-
     name = asked.place.endpoint
     try:
         described = sagemaker.describe_endpoint(EndpointName=name)
