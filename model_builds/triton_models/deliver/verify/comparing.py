@@ -6,7 +6,9 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from triton_models.artifact.pbtxt import CONFIG_FILE, as_json, read_config, schema
 from triton_models.base.answers import NEVER, gaps_of
@@ -16,12 +18,7 @@ from triton_models.base.errors import FleetError
 from triton_models.check.backend_rules.fil import answer_dims
 from triton_models.declare.declaration import Example
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array: TypeAlias = np.ndarray[Any, Any]
-else:
-    Array = Any
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 NO_SUCH_MODEL = Check(id="no-such-model", source=FROM_ARGUMENTS)
 WRONG_ANSWER = Check(id="wrong-answer", source=FROM_ARGUMENTS)
@@ -56,8 +53,6 @@ def difference(served: Array, expected: Array, *, tolerance: float) -> Differenc
     Equal values do not differ, including infinite ones and NaN. A reference of only NaN proves nothing, and
     differs from any answer.
     """
-    import numpy as np
-
     gaps = gaps_of(served, expected)
     index = np.unravel_index(int(gaps.argmax()), gaps.shape)
     got, wanted = shown(served[index]), shown(expected[index])
@@ -160,8 +155,6 @@ Ask = Callable[[Tensors, Parameters], Tensors]
 
 def answered(example: Example, ask: Ask) -> dict[str, Any]:
     """Return the answer to an example, or the answers to a sequence, stacked."""
-    import numpy as np
-
     if not example.sequence:
         return dict(ask(example.inputs, {}))
     lengths = {len(each) for each in example.inputs.values()}

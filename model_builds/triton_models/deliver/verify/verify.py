@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import numpy as np
+
 from triton_models.artifact import roots as mark
 from triton_models.artifact.evidence import Evidence, evidence_of
 from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, read_layout
@@ -22,11 +24,10 @@ from triton_models.base.errors import FleetError, Problem, one_line, raise_if_an
 from triton_models.base.outcome import progress
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import FORM_MARK, blame, fix_of, load_build, model_names, read_folder
-from triton_models.deliver.verify.comparing import Output, answered, difference, outputs, served_model
+from triton_models.deliver.verify.comparing import Array, Output, answered, difference, outputs, served_model
 from triton_models.facts.tensorrt import Precision
 
 if TYPE_CHECKING:
-    from triton_models.deliver.verify.comparing import Array
     from triton_models.deliver.verify.server import Server
 
 _T = TypeVar("_T")
@@ -231,8 +232,6 @@ def reference_of(
     declaration: ModelDefinition, example: Example
 ) -> Mapping[str, Array] | tuple[Problem, ...] | None:
     """Return the reference's answer to an example, or its problems; None if none is declared."""
-    import numpy as np
-
     reference = declaration.reference
     if reference is None:
         return None
@@ -395,8 +394,6 @@ def _full_batch(
 
     Triton runs a batch of few rows in the profile for small batches, and the other one has other kernels.
     """
-    import numpy as np
-
     several = any("profiles" in plan for plan in record.get("plans", {}).values())
     if not several or record.get("left_out"):  # a stand-in runs the same network in any profile
         return
@@ -419,8 +416,6 @@ def _rows(example: Example) -> int:
 
 def repeated(tensors: Mapping[str, Array], rows: int) -> dict[str, Array]:
     """Return tensors whose rows are repeated to so many."""
-    import numpy as np
-
     return {name: np.resize(each, (rows, *np.shape(each)[1:])) for name, each in tensors.items()}
 
 
