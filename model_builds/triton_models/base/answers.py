@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
+from triton_models.base.encoding import Array
 
 NEVER = float("inf")
 """The difference of values that cannot be compared, which exceeds any tolerance."""

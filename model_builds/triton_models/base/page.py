@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, TypeAlias
 
 import numpy as np
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
+from triton_models.base.encoding import Array
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 900, 220, 64, 24, 10
 TICKS = 4

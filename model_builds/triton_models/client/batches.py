@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
-from triton_models.base.encoding import Tensors
+from triton_models.base.encoding import Array, Tensors
 from triton_models.facts.limits import PAYLOAD_LIMIT
 
-if TYPE_CHECKING:
-    import numpy as np
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
-Answer: TypeAlias = "dict[str, np.ndarray[Any, Any]]"
+Answer: TypeAlias = dict[str, Array]
 Progress: TypeAlias = Callable[[int], None]
 """A callback with the number of inputs that have been answered."""
 

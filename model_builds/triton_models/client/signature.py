@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.layout import ANSWER, MAX_BATCH_SIZE, REQUEST
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
-from triton_models.base.encoding import TEXT_KINDS, Tensors
+from triton_models.base.encoding import TEXT_KINDS, Array, Tensors
 from triton_models.base.suggest import did_you_mean
 from triton_models.declare.tensors import NUMPY_TYPES
 
 if TYPE_CHECKING:
     import numpy as np
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 CLIENT_INPUT = Check(id="client-input", source=FROM_ARGUMENTS)
 CLIENT_OUTPUT = Check(id="client-output", source=FROM_ARGUMENTS)

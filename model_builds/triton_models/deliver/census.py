@@ -18,6 +18,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pack.renaming import renamed
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
@@ -274,8 +276,6 @@ def _gpus() -> list[list[str]]:
 
 def _requests(root: Path, record: Mapping[str, Any], examples: Sequence[Example]) -> dict[int, Example]:
     """Return a request of a row and one of the most rows, by rows, from the smallest example."""
-    import numpy as np
-
     if not examples:
         raise CENSUS.error(
             what="it has no examples",

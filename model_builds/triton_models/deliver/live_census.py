@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from triton_models.artifact.profile import MIB
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.outcome import progress
@@ -160,8 +162,6 @@ def _measured(endpoint: str, names: Sequence[str], store: Store, probe: str) -> 
 
 
 def _usage(client: Client, probe: str) -> Mapping[str, float]:
-    import numpy as np
-
     answer = client.invoke_target(target_model=probe, inputs={"ASK": np.zeros(1, np.int32)})
     found: Mapping[str, float] = json.loads(answer["USAGE"][0])
     return found

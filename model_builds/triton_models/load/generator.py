@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from triton_models.load.schedule import Array, Schedule
+from triton_models.base.encoding import Array
+from triton_models.load.schedule import Schedule
 from triton_models.load.targets import Askable
 
 ANSWERED, WAITING = 0, -1

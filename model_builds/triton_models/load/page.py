@@ -8,10 +8,10 @@ from html import escape
 
 import numpy as np
 
+from triton_models.base.encoding import Array
 from triton_models.base.page import Line, document, plot, table
 from triton_models.load.generator import ANSWERED, Run
 from triton_models.load.result import TITLES, Loaded, cells
-from triton_models.load.schedule import Array
 
 _POINTS = 240
 _MODELS = 100

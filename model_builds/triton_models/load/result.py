@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from triton_models.base.encoding import Array
 from triton_models.base.tables import in_units
 from triton_models.load.generator import ANSWERED, Run
-from triton_models.load.schedule import Array
 
 SLIP_S = 0.005
 """The slip of the generator at the 99th percentile from which its figures say nothing about the target."""

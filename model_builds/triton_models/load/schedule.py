@@ -8,15 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.encoding import Array
 from triton_models.base.errors import FleetError
 from triton_models.base.suggest import did_you_mean
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 TRACE = Check(id="load-trace", source=FROM_ARGUMENTS)
 TRAFFIC = Check(id="load-traffic", source=FROM_ARGUMENTS)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numba import njit
 
+from triton_models.base.encoding import Array
 from triton_models.plan import policy
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
 F = TypeVar("F", bound=Callable[..., object])
 
 

@@ -14,11 +14,12 @@ import numpy as np
 
 from triton_models.artifact.profile import LEAST, LIKELY, MIB, MOST, Profile
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.encoding import Array
 from triton_models.check.fits import LIMITS, share_of, taken
 from triton_models.facts.containers import REQUEST_THREADS
 from triton_models.facts.cost import HOURS_PER_MONTH
 from triton_models.plan import policy
-from triton_models.plan.compiled import BUCKETS_PER_OCTAVE, SMALLEST_S, Array, Models
+from triton_models.plan.compiled import BUCKETS_PER_OCTAVE, SMALLEST_S, Models
 from triton_models.plan.offer import FIRST_LOAD_S, OVERHEAD_S, STARTS_S, Offer
 from triton_models.plan.simulation import MINUTE_S, Endpoint, Minute, OverloadedError, Simulation, Tracking
 from triton_models.plan.traffic import Traffic, waiting_by_mean_rates

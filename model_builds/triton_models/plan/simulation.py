@@ -18,8 +18,9 @@ from typing import get_type_hints
 
 import numpy as np
 
+from triton_models.base.encoding import Array
 from triton_models.plan import compiled, policy
-from triton_models.plan.compiled import ROOM, Array, Arrays, Models, Setting
+from triton_models.plan.compiled import ROOM, Arrays, Models, Setting
 
 MINUTE_S = 60.0
 

@@ -12,9 +12,10 @@ from typing import TypeAlias
 import numpy as np
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.encoding import Array
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.load.schedule import MOST, Schedule, csv_rows
-from triton_models.plan.compiled import Array, draw_requests
+from triton_models.plan.compiled import draw_requests
 
 REQUESTS = Check(id="plan-requests", source=FROM_ARGUMENTS)
 

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from triton_models.base.answers import is_text, largest_difference
 from triton_models.base.checks import FROM_ARGUMENTS, Check
+from triton_models.base.encoding import Array, Tensors
 from triton_models.base.errors import FleetError, Problem
 from triton_models.client import Client
 from triton_models.deliver.verify.comparing import answered, shown
 from triton_models.deliver.verify.verify import reference_of
 from triton_models.spec import Example, ModelDefinition
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Tensors = Mapping[str, np.ndarray[Any, Any]]
-
 
 NO_EXAMPLES = Check(id="no-examples", source=FROM_ARGUMENTS)
 
@@ -133,7 +127,7 @@ def _timed(client: Client, model: str, example: Example) -> tuple[Tensors, float
     return served, (time.perf_counter() - start) * 1e3
 
 
-def _first_values(tensor: np.ndarray[Any, Any]) -> str:
+def _first_values(tensor: Array) -> str:
     values = tensor.ravel()
     more = "…" if values.size > _VALUES_SHOWN else ""
     first = values[:_VALUES_SHOWN]

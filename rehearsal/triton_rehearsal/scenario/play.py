@@ -22,11 +22,11 @@ import numpy as np
 from botocore.awsrequest import AWSResponse
 
 from embedded_aws import current_clock
+from triton_models.base.encoding import Array
 from triton_models.client.asynchronous import AsyncClient
 from triton_models.client.call import InvocationError
 from triton_models.load import generator
 from triton_models.load.scenario import SCENARIO
-from triton_models.load.schedule import Array
 from triton_rehearsal.hosting.metrics import Ended, Load, Started, Unload
 from triton_rehearsal.hosting.service import Hosting, Moment
 from triton_rehearsal.scenario.scenario import Fault, Scenario, requests, target_of

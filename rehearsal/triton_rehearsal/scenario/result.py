@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from triton_models.base.encoding import Array
 from triton_models.base.suggest import did_you_mean
 from triton_models.base.tables import Column, output_width, table
 from triton_models.load.result import Latencies
-from triton_models.load.schedule import Array
 from triton_rehearsal.scenario.play import Observed
 from triton_rehearsal.scenario.scenario import Scenario, target_of
 

@@ -6,19 +6,17 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from triton_models.artifact.pbtxt import CONFIG_FILE, as_json, read_config, schema
 from triton_models.base.answers import NEVER, gaps_of
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
-from triton_models.base.encoding import Parameters, Tensors
+from triton_models.base.encoding import Array, Parameters, Tensors
 from triton_models.base.errors import FleetError
 from triton_models.check.backend_rules.fil import answer_dims
 from triton_models.declare.declaration import Example
-
-Array: TypeAlias = "np.ndarray[Any, Any]"
 
 NO_SUCH_MODEL = Check(id="no-such-model", source=FROM_ARGUMENTS)
 WRONG_ANSWER = Check(id="wrong-answer", source=FROM_ARGUMENTS)

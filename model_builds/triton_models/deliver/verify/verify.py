@@ -19,12 +19,12 @@ from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
 from triton_models.base.answers import NEVER
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
-from triton_models.base.encoding import Parameters, Tensors
+from triton_models.base.encoding import Array, Parameters, Tensors
 from triton_models.base.errors import FleetError, Problem, one_line, raise_if_any
 from triton_models.base.outcome import progress
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import FORM_MARK, blame, fix_of, load_build, model_names, read_folder
-from triton_models.deliver.verify.comparing import Array, Output, answered, difference, outputs, served_model
+from triton_models.deliver.verify.comparing import Output, answered, difference, outputs, served_model
 from triton_models.facts.tensorrt import Precision
 
 if TYPE_CHECKING:
