@@ -11,6 +11,7 @@ from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.facts.cost import PRICES
 from triton_models.facts.instances import INSTANCE_TYPES
+from triton_models.repository.endpoints import describe
 
 SCALES = Check(id="load-scales", source=FROM_ARGUMENTS)
 ASK = Check(id="load-ask", source=FROM_ARGUMENTS)
@@ -122,17 +123,9 @@ def deployed(endpoint: str) -> Deployed:
     try:
         session = boto3.session.Session()
         sagemaker, scaling = session.client("sagemaker"), session.client("application-autoscaling")
-        described = sagemaker.describe_endpoint(EndpointName=endpoint)
-        config = sagemaker.describe_endpoint_config(EndpointConfigName=described["EndpointConfigName"])
-        types: dict[str, Any] = {each["VariantName"]: each for each in config["ProductionVariants"]}
-        counts: dict[str, int] = {
-            each["VariantName"]: each.get("CurrentInstanceCount", 1)
-            for each in described.get("ProductionVariants", [])
-        }
-        limits = scaling.describe_scalable_targets(
-            ServiceNamespace="sagemaker",
-            ResourceIds=[f"endpoint/{endpoint}/variant/{name}" for name in types],
-        )["ScalableTargets"]
+        described, variants = describe(endpoint, sagemaker)
+        names = [f"endpoint/{endpoint}/variant/{variant['VariantName']}" for variant in variants]
+        limits = scaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=names)
     except (ClientError, BotoCoreError) as error:
         raise ASK.error(
             what=f"{endpoint} cannot be described: {error}",
@@ -141,19 +134,15 @@ def deployed(endpoint: str) -> Deployed:
             fix="allow sagemaker:DescribeEndpoint, DescribeEndpointConfig and "
             "application-autoscaling:DescribeScalableTargets, or accept it with --yes",
         ) from None
-    most = {each["ResourceId"].rpartition("/")[2]: _most(each) for each in limits}
-    return Deployed(
-        endpoint=endpoint,
-        variants=[
-            Variant(
-                name=name,
-                instance_type=str(types[name].get("InstanceType", "several types")),
-                count=counts.get(name, 1),
-                most=max(counts.get(name, 1), most.get(name, 0)),
-            )
-            for name in types
-        ],
-    )
+    most = {target["ResourceId"].rpartition("/")[2]: _most(target) for target in limits["ScalableTargets"]}
+    running = {variant["VariantName"]: variant for variant in described.get("ProductionVariants", ())}
+    found = []
+    for variant in variants:
+        name = variant["VariantName"]
+        count = running.get(name, {}).get("CurrentInstanceCount", 1)
+        types = str(variant.get("InstanceType", "several types"))
+        found.append(Variant(name=name, instance_type=types, count=count, most=max(count, most.get(name, 0))))
+    return Deployed(endpoint=endpoint, variants=found)
 
 
 def _most(target: Mapping[str, Any]) -> int:

@@ -57,9 +57,18 @@ class Endpoint:
         )
 
 
+def describe(name: str, sagemaker: SageMakerClient) -> tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]:
+    """Return what SageMaker says of an endpoint, and the configuration of its variants."""
+    where = f"the endpoint {name}"
+    endpoint = sagemaker.describe_endpoint(EndpointName=name)
+    config = field(endpoint, "EndpointConfigName", where=where)
+    answer = sagemaker.describe_endpoint_config(EndpointConfigName=config)
+    return endpoint, field(answer, "ProductionVariants", where=where)
+
+
 def deployed(endpoint: str, sagemaker: SageMakerClient) -> Endpoint:
-    """Describe a deployed endpoint."""
-    variants = _variants(endpoint, sagemaker)
+    """Return the part of a deployed endpoint that decides which artifacts it loads."""
+    _, variants = describe(endpoint, sagemaker)
     return _endpoint(endpoint, variants, _models(variants, sagemaker))
 
 
@@ -77,7 +86,7 @@ def live_targets(repository: Repository, sagemaker: SageMakerClient) -> frozense
         each["EndpointName"] for page in pages for each in field(page, "Endpoints", where=repository.url)
     ]:
         try:
-            variants = _variants(name, sagemaker)
+            _, variants = describe(name, sagemaker)
             models = _models(variants, sagemaker)
         except ClientError as error:
             if error_code(error) != _DELETED:
@@ -117,14 +126,6 @@ def _endpoint(
         repositories=tuple(each["ModelDataUrl"] for each in _containers(models) if each.get("ModelDataUrl")),
         where=f"endpoint {endpoint} ({', '.join([*types, *([f'release {known.name}'] if known else [])])})",
     )
-
-
-def _variants(endpoint: str, sagemaker: SageMakerClient) -> Sequence[Mapping[str, Any]]:
-    where = f"the endpoint {endpoint}"
-    config = field(sagemaker.describe_endpoint(EndpointName=endpoint), "EndpointConfigName", where=where)
-    answer = sagemaker.describe_endpoint_config(EndpointConfigName=config)
-    variants: Sequence[Mapping[str, Any]] = field(answer, "ProductionVariants", where=where)
-    return variants
 
 
 def _models(variants: Sequence[Mapping[str, Any]], sagemaker: SageMakerClient) -> list[Mapping[str, Any]]:
