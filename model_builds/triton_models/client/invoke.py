@@ -8,18 +8,16 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import DATATYPES, Tensors
 from triton_models.base.suggest import did_you_mean
+from triton_models.client.batches import Answer
 from triton_models.client.client import Client
 from triton_models.client.signature import Signature, Tensor
 from triton_models.declare.reading import load_build
 from triton_models.repository.objects import opened
-
-if TYPE_CHECKING:
-    from triton_models.client.batches import Answer
 
 INVOKE_INPUT = Check(id="invoke-input", source=FROM_ARGUMENTS)
 INVOKE_EXAMPLE = Check(id="invoke-example", source=FROM_ARGUMENTS)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import csv
 import importlib.util
+import json
 import math
 import secrets
 import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from triton_models.base.checks import FROM_ARGUMENTS, Check
@@ -19,10 +22,11 @@ from triton_models.base.outcome import live, progress
 from triton_models.client.asynchronous import AsyncClient
 from triton_models.client.invoke import named
 from triton_models.load.account import Deployed, confirm, costs_money, deployed
-from triton_models.load.generator import Run, undisturbed
+from triton_models.load.generator import ANSWERED, Run, undisturbed
 from triton_models.load.generator import run as generate
 from triton_models.load.knee import Growth, Knee, find_knee
-from triton_models.load.result import Loaded, loaded, write
+from triton_models.load.page import page
+from triton_models.load.result import Loaded, loaded
 from triton_models.load.schedule import Schedule, Traffic, read, scheduled
 from triton_models.load.streams import read_scenario
 from triton_models.load.targets import EndpointTarget, Target, TritonTarget
@@ -198,6 +202,23 @@ async def _interruptible(schedule: Schedule, target: Target) -> Run:
     finally:
         loop.remove_signal_handler(signal.SIGINT)
         live("")
+
+
+def write(run: Run, result: Loaded, folder: Path) -> None:
+    """Write the schedule as a trace, all requests, the figures and a page about them into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run.schedule.write(folder / "trace.csv")
+    with (folder / "requests.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["seconds", "model", "sent", "answered", "error"])
+        kinds = {-1: "no answer", ANSWERED: "", **dict(enumerate(run.kinds, start=1))}
+        for at, model, sent, done, kind in zip(
+            run.schedule.at, run.schedule.model, run.sent, run.done, run.kind, strict=True
+        ):
+            name = run.schedule.models[model]
+            rows.writerow([f"{at:.6f}", name, f"{sent:.6f}", f"{done:.6f}", kinds[int(kind)]])
+    (folder / "result.json").write_text(json.dumps(result.as_dict(), indent=1) + "\n")
+    (folder / "report.html").write_text(page(run, result))
 
 
 def _in_a_loop(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -226,22 +224,3 @@ def loaded(run: Run, *, target: str, seed: int | None) -> Loaded:
 def _drift(seconds: Array) -> float:
     tenth = len(seconds) // _TENTH
     return float(np.median(seconds[-tenth:]) - np.median(seconds[:tenth])) if tenth else 0.0
-
-
-def write(run: Run, result: Loaded, folder: Path) -> None:
-    """Write the schedule as a trace, all requests, the figures and a page about them into a folder."""
-    from triton_models.load.page import page
-
-    folder.mkdir(parents=True, exist_ok=True)
-    run.schedule.write(folder / "trace.csv")
-    with (folder / "requests.csv").open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["seconds", "model", "sent", "answered", "error"])
-        kinds = {-1: "no answer", ANSWERED: "", **dict(enumerate(run.kinds, start=1))}
-        for at, model, sent, done, kind in zip(
-            run.schedule.at, run.schedule.model, run.sent, run.done, run.kind, strict=True
-        ):
-            name = run.schedule.models[model]
-            rows.writerow([f"{at:.6f}", name, f"{sent:.6f}", f"{done:.6f}", kinds[int(kind)]])
-    (folder / "result.json").write_text(json.dumps(result.as_dict(), indent=1) + "\n")
-    (folder / "report.html").write_text(page(run, result))

@@ -6,12 +6,11 @@ The functions are plain enough for numba, which compiles them for a plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
+from triton_models.base.encoding import Array
 
-Integers: TypeAlias = "Sequence[int] | np.ndarray[Any, Any]"
+Integers: TypeAlias = "Sequence[int] | Array"
 
 MANY = 8
 """Requests in progress for a model on each instance that has it, from which on another one gets a copy.
