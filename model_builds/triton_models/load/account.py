@@ -136,13 +136,13 @@ def deployed(endpoint: str) -> Deployed:
         ) from None
     most = {target["ResourceId"].rpartition("/")[2]: _most(target) for target in limits["ScalableTargets"]}
     running = {variant["VariantName"]: variant for variant in described.get("ProductionVariants", ())}
-    found = []
+    deployed_variants = []
     for variant in variants:
-        name = variant["VariantName"]
+        name, instance_type = variant["VariantName"], str(variant.get("InstanceType", "several types"))
         count = running.get(name, {}).get("CurrentInstanceCount", 1)
-        types = str(variant.get("InstanceType", "several types"))
-        found.append(Variant(name=name, instance_type=types, count=count, most=max(count, most.get(name, 0))))
-    return Deployed(endpoint=endpoint, variants=found)
+        largest = max(count, most.get(name, 0))
+        deployed_variants.append(Variant(name=name, instance_type=instance_type, count=count, most=largest))
+    return Deployed(endpoint=endpoint, variants=deployed_variants)
 
 
 def _most(target: Mapping[str, Any]) -> int:
