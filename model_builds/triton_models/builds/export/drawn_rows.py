@@ -29,7 +29,7 @@ _KINDS_WITHIN = (
 
 _LARGE = {"thousands": 1e3, "millions": 1e6, "billions": 1e9}
 _AMOUNTS = (1, 10, 300, *_LARGE.values(), -1e4)  # the largest, or the smallest of negative ones
-MILLISECONDS = 2e12  # since 1970, of 2033
+MILLISECONDS, _WEEKS = 2e12, 5e9  # since 1970, of 2033; on AVX2, ONNX Runtime's Clip takes them for equal
 _SMALL = {"small": (1e-4, 1e-2), "tiny": (1e-6, 1e-3)}  # in turn
 _NOISE = 1e-3  # of a row that is nearly constant, as a part of its values
 _HALF, _TENTH = 0.5, 0.1
@@ -197,7 +197,7 @@ class Row:
         if size == 1:
             return self._ones(place)
         if size == _LARGE["billions"] and self.tensor.data_type.endswith("INT64") and place % 2:
-            size = MILLISECONDS
+            return np.asarray(np.round(MILLISECONDS - self.random.uniform(0, _WEEKS, self.shape)))
         both_signs = self.accepted.features and place % 2
         low, high = (size, 0) if size < 0 else (-size if both_signs else 0, size)
         return np.asarray(np.round(self.random.uniform(low, high, self.shape)))
