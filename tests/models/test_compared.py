@@ -215,6 +215,12 @@ def test_a_network_that_cannot_be_compared_is_built_without_a_record_and_says_so
     )
 
 
+def test_rows_that_the_source_refuses_now_and_then_are_left_out(served_by_torch):
+    forward = "if bool((x == 0).all()):\n    raise ValueError('zeros alone')\nreturn x * 2"
+    found = record(served_by_torch(forward))
+    assert 400 < found.drawn < 512
+
+
 def test_rows_that_the_source_answers_with_nan_prove_nothing(built, capsys):
     drawn = record(built("g (float[rows, 4] X) => (float[rows, 4] Y) { Y = Log(X) }")).drawn
     assert 0 < drawn < 512
@@ -317,9 +323,24 @@ def test_rows_of_a_range_without_zero_are_not_small(tmp_path):
 
 
 def test_missing_values_come_only_where_an_operator_knows_them(tmp_path):
-    knows = "g (float[rows, 4] X) => (bool[rows, 4] Y) { Y = IsNaN(X) }"
-    assert any(np.isnan(each["X"]).any() for each in drawn_of(knows, tmp_path))
+    for first in ("h = Identity(X)", "h = Log(X)", "h = ReduceMax<axes = [1]>(X)"):
+        knows = f"g (float[rows, 4] X) => (bool[rows, n] Y) {{ {first} Y = IsNaN(h) }}"
+        assert any(np.isnan(each["X"]).any() for each in drawn_of(knows, tmp_path))
     assert not any(np.isnan(each["X"]).any() for each in drawn_of(TANH, tmp_path))
+
+
+def test_a_flag_is_no_mask_and_bits_are_few_or_many(tmp_path):
+    flags = "g (bool[rows, 1] A, bool[rows, 1] B) => (bool[rows, 1] Y) { Y = And(A, B) }"
+    rows = [pair for each in drawn_of(flags, tmp_path) for pair in zip(each["A"], each["B"], strict=True)]
+    counts = [sum(1 for pair in rows if (pair[0].item(), pair[1].item()) == of) for of in BITS]
+    assert min(counts) > 20
+    features = "g (bool[rows, 50] A) => (bool[rows, 50] Y) { Y = Not(A) }"
+    ones = [int(row.sum()) for each in drawn_of(features, tmp_path) for row in each["A"]]
+    assert {1, 2, 3} <= {*ones}
+    assert sum(1 for count in ones if count in {1, 2, 3}) > 30
+
+
+BITS = [(False, False), (False, True), (True, False), (True, True)]
 
 
 def test_masks_end_in_zeros_and_the_last_one_alone_hides_its_row_whole(tmp_path):
@@ -359,8 +380,10 @@ def test_sequences_of_features_are_large_and_images_are_not(tmp_path):
 def test_whole_numbers_of_which_nothing_says_more_are_large(then, large, tmp_path):
     result = "float[rows, n, 2] Y" if "Gather" in then else "float[rows, n] Y"
     graph = f"g (int64[rows, n] X) => ({result}) <float[3, 2] w = {{1, 2, 3, 4, 5, 6}}> {{ {then} }}"
-    most = max(each["X"].max() for each in drawn_of(graph, tmp_path, asked=large))
-    assert (most > 1e8) == large
+    rows = [each["X"] for each in drawn_of(graph, tmp_path, asked=large)]
+    assert (max(row.max() for row in rows) > 1e8) == large
+    of_these_weeks = [row for row in rows if row.min() > 1.99e12]
+    assert (len(of_these_weeks) > 0) == large
 
 
 LONG = [
@@ -385,6 +408,19 @@ def test_the_largest_size_the_usual_one_with_padding_and_the_largest_batch_are_d
     assert any(mask.shape[1] == 16 and not mask.all() and mask.any() for mask in masks)
     assert any(mask.shape[0] == 32 for mask in masks)
     assert sum(len(mask) for mask in masks) == (1 + 3 + 1 + 1 + 32 + 1 if operations else 512)
+
+
+def test_declared_sizes_of_every_remainder_and_magnitude_are_drawn():
+    sizes = {request["ids"].shape[1] for request in requests_of(LONG)}
+    assert {size % 11 for size in sizes} == set(range(11))
+    assert all(any(low <= size < 2 * low for size in sizes) for low in (1, 2, 4, 8, 16, 32, 64, 128, 250))
+
+
+@pytest.mark.parametrize(("dims", "largest"), [([None], 16000), ([None, None], 576), ([3, None, None], 576)])
+def test_sizes_that_nothing_declares_take_no_gigabytes(dims, largest):
+    inputs = [NetworkTensor(name="X", data_type="TYPE_FP32", dims=["rows", *dims])]
+    drawing = Drawn(model=OnnxFile(name="net", max_batch_size=8), inputs=inputs)
+    assert max(max(sizes) for sizes in drawing.possible_sizes()) == largest
 
 
 def test_sizes_that_take_too_long_are_halved_and_the_record_says_so():

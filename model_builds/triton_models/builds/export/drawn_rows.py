@@ -33,7 +33,7 @@ MILLISECONDS, _WEEKS = 2e12, 5e9  # since 1970, of 2033; on AVX2, ONNX Runtime's
 _SMALL = {"small": (1e-4, 1e-2), "tiny": (1e-6, 1e-3)}  # in turn
 _NOISE = 1e-3  # of a row that is nearly constant, as a part of its values
 _HALF, _TENTH = 0.5, 0.1
-_SHARES = (0.0, 0.5, 0.9)  # of bits that are 1
+_SHARES = (None, 0.5, 0.9)  # of bits that are 1; else these are few
 _EVERY_THIRD, _MISSING = 3, 0.3
 _FEATURE_RANK, _IMAGE_RANK = 2, 4
 
@@ -183,10 +183,13 @@ class Row:
         return np.broadcast_to(np.arange(length) < ones, self.shape or (1,)).reshape(self.shape) + 0
 
     def _bits(self, place: int) -> np.ndarray:
-        """Return bits of which one to three, half, or most are 1."""
-        ranks = self.random.permutation(int(np.prod(self.shape, dtype=int))).reshape(self.shape)
-        ones = (1 + place // len(_SHARES) % 3, *(int(share * ranks.size) for share in _SHARES[1:]))
-        return np.asarray(ranks < ones[place % len(_SHARES)]).astype(int)
+        """Return bits of which one to three, half, or most are 1; a single one is either."""
+        count = int(np.prod(self.shape, dtype=int))
+        few = 1 + place // len(_SHARES) % _EVERY_THIRD
+        ones = few if (share := _SHARES[place % len(_SHARES)]) is None else int(share * count)
+        if count == 1:
+            ones = self.random.integers(0, 2)
+        return np.asarray(self.random.permutation(count) < ones).reshape(self.shape).astype(int)
 
     def _amounts(self, place: int) -> np.ndarray:
         """Return whole numbers of any size, such as counts, or amounts in cents; small ones if unasked."""
