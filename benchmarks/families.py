@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.ratio import Bench, Ratio
 from embedded_aws import EmbeddedAws
-from triton_models.deliver.deliver import Delivery, deliver
+from triton_models.deliver.deliver import DeliverOptions, deliver
 
 # A process starts once for all members, and a framework is imported once: the ratio grows with their number.
 MEMBERS = int(os.environ.get("FLEET_BENCH_MEMBERS", "20"))
@@ -37,8 +37,10 @@ def ratios(bench: Bench) -> Iterator[Ratio]:
             bucket = f"bench-{next(buckets)}"
             s3.create_bucket(Bucket=bucket)
             repository, logs = f"s3://{bucket}/models/", bench.folder / "logs"
-            delivery = Delivery(repository=repository, models=models, portable=True, logs=logs)
-            counts = deliver(folders, delivery, s3=s3).counts()
+            options = DeliverOptions(
+                names=folders, repository=repository, models=models, portable=True, logs=logs
+            )
+            counts = deliver(options, s3=s3).counts()
             if counts["published"] != len(names):
                 raise RuntimeError(counts)
 

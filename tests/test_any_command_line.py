@@ -36,7 +36,8 @@ from hypothesis import strategies as st
 
 from triton_models.artifact.pack.pack import pack
 from triton_models.base.outcome import printable
-from triton_models.cli.main import VERBS, _parser, main
+from triton_models.cli.main import VERBS, main, options_class
+from triton_models.cli.parser import add_options
 from triton_models.cli.starter.init import RECORD
 from triton_models.deliver.results import ModelResult, Results
 from triton_models.repository.tested import ArtifactsTested
@@ -109,7 +110,6 @@ net.onnx built/tiny/tiny cdk.json tiny: tiny:x s3:// s3://b/x s3://bucket//x s3:
 500MiB {} [1 ${HOME} $(ls) %s {0} a:b:c sm86-trt10.13.3 steady"""
 SPACED = ("", " ", "a'b\"c", "\x1b[2J", "a\nb", "a\tb", "\r", "\u202e", "\udcff", "9" * 5000, "a" * 300)
 COMMIT = "-c user.name=a -c user.email=a@b commit -qm a"
-PARSER = _parser()
 
 
 @pytest.fixture(scope="module")
@@ -249,9 +249,10 @@ def options(draw: st.DrawFn, parser: argparse.ArgumentParser) -> list[str]:
 @st.composite
 def argument_lists(draw: st.DrawFn) -> list[str]:
     """A verb with arguments."""
-    (verbs,) = (each for each in PARSER._actions if isinstance(each, argparse._SubParsersAction))
-    verb = draw(st.sampled_from(list(VERBS)))
-    return [verb, *options(draw, verbs.choices[verb])]
+    verb, parser = draw(st.sampled_from(list(VERBS))), argparse.ArgumentParser()
+    add_options(parser, options_class(verb))
+    parser.add_argument("--json", action="store_true")
+    return [verb, *options(draw, parser)]
 
 
 @settings(max_examples=5000 if FUZZ else 60)

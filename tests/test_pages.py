@@ -19,7 +19,8 @@ from botocore import xform_name
 
 from embedded_aws import EmbeddedAws
 from tests.rehearsal.served_models import onnx_model, tarball
-from triton_models.cli.main import VERBS
+from triton_models.cli.main import options_class
+from triton_models.cli.parser import add_options
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -31,7 +32,7 @@ NOT_IN_THE_API = {("s3", "cp"), ("logs", "tail"), ("sso", "login")}
 def options(verb: str) -> set[str]:
     """The options of a verb."""
     parser = argparse.ArgumentParser()
-    VERBS[verb](parser)
+    add_options(parser, options_class(verb))
     return {option for action in parser._actions for option in action.option_strings}
 
 

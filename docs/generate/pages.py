@@ -17,7 +17,8 @@ from docs.generate import ROOT
 from embedded_aws import coverage
 from triton_fleet.app.config import FleetConfig
 from triton_models.builds.floor import NetworkCost
-from triton_models.cli.main import PROGRAM, SECTIONS, verb_help
+from triton_models.cli.main import PROGRAM, SECTIONS, VERBS, options_class
+from triton_models.cli.parser import add_options
 from triton_models.facts.gpu_peaks import PEAKS
 from triton_models.facts.tensorrt import Precision
 
@@ -115,11 +116,11 @@ def command_line() -> str:
     """Return the page of `fleet`: what `fleet VERB --help` prints, for every verb."""
     os.environ["COLUMNS"] = "100"
     parts = [_COMMAND_LINE]
-    for title, verbs in SECTIONS.items():
+    for title, names in SECTIONS.items():
         parts += [f"## {title}", ""]
-        for name, verb in verbs.items():
-            parser = argparse.ArgumentParser(prog=f"{PROGRAM} {name}", description=verb_help(verb))
-            verb(parser)
+        for name in names:
+            parser = argparse.ArgumentParser(prog=f"{PROGRAM} {name}", description=VERBS[name].help)
+            add_options(parser, options_class(name))
             parts += [f"### {PROGRAM} {name}", "", "```text", parser.format_help().rstrip(), "```", ""]
     return "\n".join(parts)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.targets import built_gpu
+from triton_models.base import options as opt
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
 from triton_models.repository.manifest import ArtifactRecord
@@ -57,17 +57,29 @@ class Report:
         yield from markdown(self.comparison).splitlines()
 
 
-def run(arguments: argparse.Namespace) -> Report:
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(opt.RepositoryOptions):
+    """Options of `fleet report`."""
+
+    base: str = opt.option("the commit to compare with, such as origin/main", required=True, metavar="REF")
+    install_base: bool = opt.flag(
+        "synthesize the base with the version of triton-fleet that it requires, which is installed"
+    )
+    head: str | None = opt.option("the commit to report on (default: the working tree)", metavar="REF")
+    markdown: opt.File | None = opt.option("also write the report to this file")
+
+
+def run(options: ReportOptions) -> Report:
     """Compare the project with a commit of it."""
     project = _project(Path.cwd())
-    progress(f"synthesising {arguments.base}")
-    base = committed(project, arguments.base, install=arguments.install_base)
-    progress(f"synthesizing {arguments.head or 'the working tree'}")
-    head = committed(project, arguments.head) if arguments.head else working_tree(project)
-    published = _published(arguments.repository) if arguments.repository else None
+    progress(f"synthesising {options.base}")
+    base = committed(project, options.base, install=options.install_base)
+    progress(f"synthesizing {options.head or 'the working tree'}")
+    head = committed(project, options.head) if options.head else working_tree(project)
+    published = _published(options.repository) if options.repository else None
     report = Report(comparison=Comparison(base, head, published=published))
-    if arguments.markdown is not None:
-        arguments.markdown.write_text(markdown(report.comparison), encoding="utf-8")
+    if options.markdown is not None:
+        options.markdown.write_text(markdown(report.comparison), encoding="utf-8")
     return report
 
 

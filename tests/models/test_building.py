@@ -1,4 +1,3 @@
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -8,22 +7,13 @@ import pytest
 from tests.reported import refused, reported
 from triton_models.base import extras
 from triton_models.base.errors import FleetError
-from triton_models.builds.build import build, run
+from triton_models.builds.build import BuildOptions, build, run
 from triton_models.cli.main import main
 from triton_models.spec import load_build
 
 
 def arguments(*names: str, output: Path, models: Path, gpu: str | None = None, release: str = "25.09"):
-    return argparse.Namespace(
-        names=list(names),
-        output=output,
-        models=models,
-        gpu=gpu,
-        cpu=False,
-        release=release,
-        timing_cache=None,
-        compile_timeout=None,
-    )
+    return BuildOptions(names=names, output=output, models=models, gpu=gpu, release=release)
 
 
 def test_a_build_is_the_artifact_root_with_its_record(tiny, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from triton_models.artifact.pbtxt import data_types
 from triton_models.base.errors import FleetError, Problem
-from triton_models.builds.build import run
+from triton_models.builds.build import BuildOptions, run
 from triton_models.declare.tensors import DATA_TYPES
 from triton_models.spec import load_build, load_builds
 
@@ -205,15 +205,11 @@ def test_several_declarations_are_read_together_and_blamed_together(declare, mod
 
 
 def test_a_wrong_declaration_is_reported_before_any_model_is_built(declare, models, tmp_path):
-    from argparse import Namespace
-
     declare("good")
     declare("wrong", declaration="BUILD = 1")
-    arguments = Namespace(
-        names=["good", "wrong"], output=tmp_path / "out", models=models, gpu=None, cpu=False, release="25.09"
-    )
+    options = BuildOptions(names=["good", "wrong"], output=tmp_path / "out", models=models)
     with pytest.raises(FleetError, match="BUILD is 1"):
-        run(arguments)
+        run(options)
     assert not (tmp_path / "out").exists()
 
 

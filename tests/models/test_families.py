@@ -22,7 +22,7 @@ from triton_models.builds.export.weights import tag
 from triton_models.builds.inputs import find_all
 from triton_models.check.survey import Survey
 from triton_models.declare.reading import load_build, read_folder
-from triton_models.deliver.deliver import Delivery, deliver
+from triton_models.deliver.deliver import DeliverOptions, deliver
 from triton_models.deliver.steps import object_tags
 from triton_models.facts.releases import release as release_named
 
@@ -177,8 +177,11 @@ def test_synthesis_checks_the_sample_and_never_reads_the_list(models):
 
 
 def deliver_family(models: Path, s3: Any, repository: str) -> Any:
-    delivery = Delivery(repository=repository, models=models, portable=True, logs=models.parent / "logs")
-    return deliver(["tenants"], delivery, s3=s3)
+    logs = models.parent / "logs"
+    options = DeliverOptions(
+        names=["tenants"], repository=repository, models=models, portable=True, logs=logs
+    )
+    return deliver(options, s3=s3)
 
 
 def test_members_are_built_together_as_if_alone_and_later_only_what_is_new(models, tmp_path):

@@ -29,7 +29,7 @@ from tests.triton_models.publishing_aws import file_name, record_of
 from triton_fleet import AllAtOnce, Canary, EndpointWarmUp, ModelRepository, MultiModelEndpoint, WarmUpRequest
 from triton_models.artifact.targets import ANY
 from triton_models.cli.main import main
-from triton_models.deliver.deliver import Delivery, deliver
+from triton_models.deliver.deliver import DeliverOptions, deliver
 from triton_models.repository.manifest import Manifest, ModelRecord, request_name
 from triton_rehearsal.hosting.service import Hosting
 
@@ -90,14 +90,15 @@ def test_a_minimal_model_is_loaded_on_a_new_endpoint_before_the_alias_moves(
         aws.serve_elsewhere("sagemaker-runtime", hosting.url)
         deploy_fleet(aws, old)
         [bucket] = physical_ids(aws, "AWS::S3::Bucket", stack=repository)
-        delivery = Delivery(
+        options = DeliverOptions(
+            names=["risk"],
             repository=f"s3://{bucket}/models/",
             models=models,
             portable=True,
             verify=False,
             logs=tmp_path / "logs",
         )
-        [made] = deliver(["risk"], delivery, s3=aws.client("s3")).results
+        [made] = deliver(options, s3=aws.client("s3")).results
         assert deploy_stack(aws, new.inference, "update").startswith("UPDATE_COMPLETE")
 
         def loaded() -> list[list[str]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from triton_models.base.errors import FleetError, Problem
 from triton_models.check import check
@@ -76,10 +76,8 @@ class Case:
         return f"{self.id}, {self.correct.name}"
 
 
-def run(*paths: Path, **options: object) -> Checked:
-    usual = {"release": None, "gpu": None, "instance_type": None, "endpoint_kind": None}
-    given = {**usual, "auto_complete": False, "image_adds": [], "fits": None, "hot": [], **options}
-    return check.run(argparse.Namespace(paths=list(paths), **given))
+def run(*paths: Path, **options: Any) -> Checked:
+    return check.run(check.CheckOptions(paths=paths, **options))
 
 
 def case(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Any
@@ -14,7 +13,7 @@ from tests.triton_models.publishing_aws import endpoint, file_name, own_endpoint
 from triton_models.base.errors import FleetError
 from triton_models.facts.instances import INSTANCE_TYPES
 from triton_models.repository import check_endpoint as check_endpoint_module
-from triton_models.repository.check_endpoint import FITS, check_endpoint
+from triton_models.repository.check_endpoint import FITS, CheckEndpointOptions, check_endpoint
 from triton_models.repository.endpoints import Endpoint, deployed, planned
 from triton_models.repository.manifest import ArtifactRecord, Manifest, Publication
 
@@ -114,11 +113,6 @@ def test_a_deployed_endpoint_says_itself_what_it_is(sagemaker: Any) -> None:
     assert endpoint.where == "endpoint fleet (ml.p3.2xlarge, release 25.09)"
 
 
-def _arguments(repository: str, **given: Any) -> argparse.Namespace:
-    nothing = {"names": [], "endpoint": None, "instance_type": None, "release": None}
-    return argparse.Namespace(**{**nothing, "repository": repository, **given})
-
-
 @pytest.fixture
 def repository(environment: pytest.MonkeyPatch, repository: str, s3: Any) -> str:
     name = file_name("minilm", "1")
@@ -130,16 +124,18 @@ def repository(environment: pytest.MonkeyPatch, repository: str, s3: Any) -> str
 
 
 def test_the_command_takes_an_endpoint_that_is_deployed_or_planned(repository: str, sagemaker: Any) -> None:
-    planned = _arguments(repository, instance_type="ml.g5.2xlarge", release="25.09")
+    planned = CheckEndpointOptions(repository=repository, instance_type="ml.g5.2xlarge", release="25.09")
 
     assert list(check_endpoint_module.run(planned).lines()) == [
         "ml.g5.2xlarge with release 25.09: 1 model, each built for this target or without a plan"
     ]
     with pytest.raises(FleetError, match=r"ml\.p3\.2xlarge has V100"):
-        check_endpoint_module.run(_arguments(repository, endpoint=deploy(sagemaker, "deployed")))
+        check_endpoint_module.run(
+            CheckEndpointOptions(repository=repository, endpoint=deploy(sagemaker, "deployed"))
+        )
     for half in ({"release": "25.09"}, {"endpoint": "fleet", "release": "25.09"}):
         with pytest.raises(FleetError, match="check-endpoint"):
-            check_endpoint_module.run(_arguments(repository, **half))
+            check_endpoint_module.run(CheckEndpointOptions(repository=repository, **half))
 
 
 def test_a_plan_of_another_gpu_of_the_same_compute_capability_is_named() -> None:

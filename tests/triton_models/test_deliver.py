@@ -26,7 +26,7 @@ from triton_models.builds.build import build
 from triton_models.cli.main import main
 from triton_models.declare.declaration import Example
 from triton_models.declare.reading import load_build
-from triton_models.deliver.deliver import Delivery, deliver
+from triton_models.deliver.deliver import DeliverOptions, deliver
 from triton_models.deliver.results import ModelResult, Results
 from triton_models.deliver.steps import example_request
 from triton_models.deliver.worker import Worker
@@ -52,12 +52,13 @@ def models(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def delivery(tmp_path: Path, models: Path, repository: str) -> Delivery:
+def delivery(tmp_path: Path, models: Path, repository: str) -> DeliverOptions:
     return delivery_to(repository, tmp_path)
 
 
-def delivery_to(repository: str, folder: Path) -> Delivery:
-    return Delivery(
+def delivery_to(repository: str, folder: Path) -> DeliverOptions:
+    return DeliverOptions(
+        names=(),
         repository=repository,
         models=folder / "models",
         verify=False,
@@ -83,7 +84,8 @@ class Mixed:
         self.place = folder / "results.json"
         with pytest.MonkeyPatch.context() as monkeypatch:
             let_hang_shortly(monkeypatch)
-            self.results = deliver(self.names, self.delivery, place=Place(address=str(self.place)), s3=s3)
+            options, place = replace(self.delivery, names=self.names), Place(address=str(self.place))
+            self.results = deliver(options, place=place, s3=s3)
         self.of = {result.model: result for result in self.results.results}
 
 
@@ -155,13 +157,13 @@ def test_each_model_leaves_the_disk_as_soon_as_it_is_published_or_has_failed(
     monkeypatch.setattr("triton_models.deliver.deliver._folder", lambda _: contextlib.nullcontext(work))
     declare(models, "good")
     declare(models, "crashes", body="os._exit(1)")
-    deliver(["good", "crashes"], delivery, s3=s3)
+    deliver(replace(delivery, names=["good", "crashes"]), s3=s3)
     assert list(work.iterdir()) == []
 
 
 def test_what_is_built_is_kept_where_it_is_asked_for(delivery, models, s3, tmp_path):
     declare(models, "good")
-    results = deliver(["good"], replace(delivery, output=tmp_path / "kept"), s3=s3)
+    results = deliver(replace(delivery, names=["good"], output=tmp_path / "kept"), s3=s3)
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {"good", results.results[0].artifact}
 
 
@@ -190,16 +192,16 @@ job.sources["state"] = f"{state} {signal.getsignal(signal.SIGUSR1)} {os.getcwd()
 def test_what_a_model_patches_does_not_reach_the_next_one(end, delivery, models, s3):
     declare(models, "spoils", body=SPOILS + end)
     declare(models, "good", body=NOTES)
-    alone = deliver(["good"], delivery, s3=s3).results[0]
-    spoils, good = deliver(["spoils", "good"], delivery, s3=s3).results
+    alone = deliver(replace(delivery, names=["good"]), s3=s3).results[0]
+    spoils, good = deliver(replace(delivery, names=["spoils", "good"]), s3=s3).results
     assert (spoils.status, good.status) == ("failed" if end else "published", "unchanged")
     assert good.artifact == alone.artifact
 
 
 def test_what_is_published_already_is_unchanged(delivery, models, s3):
     declare(models, "same")
-    first = deliver(["same"], delivery, s3=s3)
-    second = deliver(["same"], delivery, s3=s3)
+    first = deliver(replace(delivery, names=["same"]), s3=s3)
+    second = deliver(replace(delivery, names=["same"]), s3=s3)
     assert [each.results[0].status for each in (first, second)] == ["published", "unchanged"]
     assert second.exit_code == 0
     assert Path(second.results[0].log).read_text().count("build ...") == 1  # the log is the last run's
@@ -213,7 +215,7 @@ def test_a_new_version_of_a_declaration_with_a_trial_is_a_candidate_and_the_firs
         path = declare(models, "tried", code=code)
         text = path.read_text().replace("import Example,", "import Trial, Example,")
         path.write_text(text.replace("0.001,", f"0.001, trial=Trial(share=0.1, shadow={shadow}),"))
-        (result,) = deliver(["tried"], delivery, s3=s3).results
+        (result,) = deliver(replace(delivery, names=["tried"]), s3=s3).results
         assert result.status == "published"
     record = consistent_manifest(delivery.repository, s3).models["tried"]
     assert len(record.artifacts) == 2
@@ -223,7 +225,7 @@ def test_a_new_version_of_a_declaration_with_a_trial_is_a_candidate_and_the_firs
 
 def test_a_publication_notes_its_inputs_and_has_a_request_that_warms_the_model_up(delivery, models, s3):
     declare(models, "good")
-    deliver(["good"], delivery, s3=s3)
+    deliver(replace(delivery, names=["good"]), s3=s3)
 
     ((_, record),) = consistent_manifest(delivery.repository, s3).models["good"].artifacts.items()
     assert sorted(record.inputs) == ["declaration", "hardware", "packages", "release", "tools"]
@@ -238,7 +240,7 @@ def test_a_repository_that_cannot_be_read_is_reported_before_anything_is_made(de
     declare(models, "good", body="open('/never', 'w')")
     place = Place(address=str(tmp_path / "results.json"))
     with pytest.raises(FleetError, match="the bucket does not exist"):
-        deliver(["good"], replace(delivery, repository="s3://nowhere/models/"), place=place, s3=s3)
+        deliver(replace(delivery, names=["good"], repository="s3://nowhere/models/"), place=place, s3=s3)
     (result,) = Results.from_json(place.read(), where="here").results
     assert (result.status, result.step) == ("failed", "wait")
     assert result.reason == "the bucket does not exist"
@@ -254,13 +256,14 @@ def test_what_a_run_cannot_do_without_is_reported_before_anything_is_made(
     declare(models, "good")
     (tmp_path / "file").touch()
     with pytest.raises(FleetError, match="unwritable"):
-        deliver(["good"], replace(delivery, logs=tmp_path / "file" / "logs"), s3=s3)
+        deliver(replace(delivery, names=["good"], logs=tmp_path / "file" / "logs"), s3=s3)
+    place = Place(address=str(tmp_path / "file" / "results.json"))
     with pytest.raises(FleetError, match=r"Not a directory|File exists"):
-        deliver(["good"], delivery, place=Place(address=str(tmp_path / "file" / "results.json")), s3=s3)
+        deliver(replace(delivery, names=["good"]), place=place, s3=s3)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("triton_models.deliver.verify.server.INSTALLED", tmp_path / "none")
     with pytest.raises(FleetError, match="tritonserver not found"):
-        deliver(["good"], replace(delivery, verify=True), s3=s3)
+        deliver(replace(delivery, names=["good"], verify=True), s3=s3)
     assert objects(delivery.repository, s3) == set()
 
 
@@ -282,7 +285,7 @@ def test_the_command_line_takes_it_all(environment, delivery, models, capsys):
 class Hanging:
     """A run, in a process of its own, that has published a model and hangs in the next one, or in more."""
 
-    def __init__(self, delivery: Delivery, models: Path, folder: Path, *more: str) -> None:
+    def __init__(self, delivery: DeliverOptions, models: Path, folder: Path, *more: str) -> None:
         declare(models, "good")
         pipe = folder / "pipe"
         os.mkfifo(pipe)
@@ -351,7 +354,7 @@ def test_a_rehearsal_builds_two_models_at_once(environment, delivery, models, s3
     os.mkfifo(pipe)
     declare(models, "left", body=f"open({str(pipe)!r}, 'w').close()")  # waits until it is read
     declare(models, "right", body=f"open({str(pipe)!r}).close()")
-    results = deliver(["left", "right"], replace(delivery, portable=True), s3=s3).results
+    results = deliver(replace(delivery, names=["left", "right"], portable=True), s3=s3).results
     assert [result.status for result in results] == ["published", "published"]
 
 
@@ -371,7 +374,7 @@ def test_in_codebuild_the_log_is_the_builds_own(environment, delivery, models, s
     environment.setenv("CODEBUILD_BUILD_ID", "models:5d0f")
     environment.setenv("CODEBUILD_LOG_PATH", "5d0f")
     environment.setenv("FLEET_LOG_GROUP", "Builds")
-    (result,) = deliver(["loud"], delivery, s3=s3).results
+    (result,) = deliver(replace(delivery, names=["loud"]), s3=s3).results
     assert result.log == "CloudWatch Logs Builds, stream 5d0f"
     out, error = capfd.readouterr()
     assert out == ""

@@ -11,7 +11,7 @@ import pytest
 from tests.triton_models.declared_models import CODE, declare
 from tests.triton_models.publishing_aws import client, consistent_manifest, new_repository, small_aws
 from triton_models.artifact.profile import LIKELY, MIB
-from triton_models.deliver.deliver import Delivery, deliver
+from triton_models.deliver.deliver import DeliverOptions, deliver
 from triton_models.deliver.results import ModelResult
 from triton_models.repository.manifest import Manifest
 from triton_rehearsal.triton import command
@@ -36,9 +36,11 @@ class Delivered:
         declare(models, "patching", body=triples, factor=reads, code=CODE.replace("* 2", "* 3"))
         with small_aws() as url:
             s3 = client(url)
-            delivery = Delivery(repository=new_repository(s3), models=models, logs=folder / "logs")
-            results = deliver(["right-1", "wrong", "patching", "crashing", "right-2"], delivery, s3=s3)
-            self.manifest: Manifest = consistent_manifest(delivery.repository, s3)
+            repository = new_repository(s3)
+            names = ["right-1", "wrong", "patching", "crashing", "right-2"]
+            options = DeliverOptions(names=names, repository=repository, models=models, logs=folder / "logs")
+            results = deliver(options, s3=s3)
+            self.manifest: Manifest = consistent_manifest(repository, s3)
         self.of: dict[str, ModelResult] = {result.model: result for result in results.results}
 
 

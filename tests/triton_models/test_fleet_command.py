@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import os
@@ -149,7 +148,7 @@ def test_an_interrupt_exits_with_130_and_a_bug_is_not_dressed_up_as_a_users_mist
 ) -> None:
     ends = iter([KeyboardInterrupt(), ValueError("a bug")])
 
-    def function(_: argparse.Namespace) -> _Done:
+    def function(_: object) -> _Done:
         raise next(ends)
 
     monkeypatch.setattr(cli, "_run", function)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import random
@@ -14,7 +13,7 @@ import pytest
 from tests.reported import reported
 from tests.triton_models.model_folders import tar, write, write_ensemble, write_plain
 from triton_models.artifact.pack.pack import Artifact, pack
-from triton_models.deliver.pack import run
+from triton_models.deliver.pack import PackOptions, run
 
 
 def test_an_archive_is_named_after_its_content_without_a_trace_of_where_and_when_it_was_made(
@@ -44,7 +43,7 @@ def test_every_model_that_check_refuses_is_named_and_nothing_is_written(tmp_path
     paths = [good, bad, tmp_path / "nothing"]
 
     with reported("version-missing", "unreadable"):
-        run(argparse.Namespace(paths=paths, output=tmp_path / "out", copies=0))
+        run(PackOptions(paths=paths, output=tmp_path / "out"))
 
     assert not (tmp_path / "out").exists()
 

@@ -8,7 +8,6 @@ import json
 import os
 import random
 import tempfile
-from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -253,7 +252,7 @@ def test_whatever_a_manifest_says_each_verb_ends_with_a_result_or_an_error_and_t
     staging: dict[str, Any] = {"repository": stages.staging, "s3": stages.s3}
     document = json.loads(stored("manifest.json", stages.staging, stages.s3))
     path = data.draw(st.sampled_from([each for each in places(document) if each[0] != "version"]))
-    shown = Namespace(names=[], repository=stages.staging, verify=True)
+    shown = history.HistoryOptions(repository=stages.staging, verify=True)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         outside = Path(folder, "outside")
         temporary = Path(folder, "temporary")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import json
@@ -38,7 +37,7 @@ from triton_models.cli.main import main
 from triton_models.repository import publish as publish_module
 from triton_models.repository.manifest import Repository
 from triton_models.repository.objects import Store
-from triton_models.repository.publish import publish
+from triton_models.repository.publish import PublishOptions, publish
 from triton_models.repository.upload import MAX_PARTS, PART_BYTES, parts_of, upload
 
 pytestmark = pytest.mark.usefixtures("environment")
@@ -68,18 +67,6 @@ def newer(tmp_path: Path) -> Artifact:
 @pytest.fixture
 def minilm(tmp_path: Path) -> Artifact:
     return pack(write_ensemble(tmp_path / "minilm", gpu="A10G"), output=tmp_path / "out")
-
-
-def _arguments(*paths: Path, repository: str | None) -> argparse.Namespace:
-    return argparse.Namespace(
-        artifacts=list(paths),
-        repository=repository,
-        portable=False,
-        target=None,
-        share=None,
-        shadow=None,
-        tolerance=None,
-    )
 
 
 def _on_put(s3: Any, act, *, key_ends: str, times: int = 1) -> list[str]:
@@ -219,15 +206,15 @@ def test_an_environment_in_which_s3_cannot_be_asked_is_one_error(
 
 def test_what_the_command_cannot_begin_with_is_said_at_once(tmp_path: Path, repository: str) -> None:
     with pytest.raises(FleetError, match="FLEET_REPOSITORY"):
-        publish_module.run(_arguments(repository=None))
+        publish_module.run(PublishOptions(artifacts=(), repository=None))
     with reported("unreadable", "unreadable"):
-        publish_module.run(_arguments(tmp_path / "a", tmp_path / "b", repository=repository))
+        publish_module.run(PublishOptions(artifacts=[tmp_path / "a", tmp_path / "b"], repository=repository))
 
 
 def test_the_outcome_says_what_each_name_stands_for(resnet50: Artifact, repository: str) -> None:
-    arguments = _arguments(resnet50.path, repository=repository)
+    options = PublishOptions(artifacts=[resnet50.path], repository=repository)
 
-    first, second = publish_module.run(arguments), publish_module.run(arguments)
+    first, second = publish_module.run(options), publish_module.run(options)
 
     assert list(first.lines()) == [f"resnet50 -> {repository}{resnet50.name} (uploaded)"]
     assert list(second.lines()) == [f"resnet50 -> {repository}{resnet50.name} (already there)"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import struct
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,7 +17,7 @@ from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pack.pack import Artifact, pack
 from triton_models.artifact.plans import is_portable
 from triton_models.repository import publish as publish_module
-from triton_models.repository.publish import publish
+from triton_models.repository.publish import PublishOptions, publish
 
 PLAN = struct.pack("<II16x4B", 0x74727466, 0, 10, 13, 3, 9)
 
@@ -61,11 +60,10 @@ def test_the_flag_and_the_variable_mean_the_same_and_without_either_the_command_
     environment: pytest.MonkeyPatch, portable: Artifact, repository: str, flag: bool, variable: str
 ) -> None:
     environment.setenv("FLEET_PORTABLE", variable)
-    where = {"repository": repository, "target": None, "share": None, "shadow": None, "tolerance": None}
-    given = {"artifacts": [portable.path], "portable": flag, **where}
+    options = PublishOptions(artifacts=[portable.path], portable=flag, repository=repository)
 
     with nullcontext() if flag or variable == "1" else reported("portable-artifact"):
-        publish_module.run(argparse.Namespace(**given))
+        publish_module.run(options)
 
 
 @pytest.mark.parametrize(("build", "plans"), [(for_gpu, ("10.13.3.9",)), (for_cpu, ())])

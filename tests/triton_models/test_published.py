@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -69,7 +68,7 @@ def test_at_every_width_the_table_fits_and_digests_are_whole(
 
 
 def _run(repository: str) -> Artifacts:
-    return history.run(argparse.Namespace(names=[], repository=repository, verify=False))
+    return history.run(history.HistoryOptions(repository=repository))
 
 
 def test_the_command_reads_the_repository(environment, repository: str, s3: Any, manifest: Manifest) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -152,12 +151,6 @@ def test_quotas_that_are_enough_pass() -> None:
     assert "AWS Support" in list(_outcome(1, adjustable=False).lines())[-1]
 
 
-def _arguments(**given: Any) -> argparse.Namespace:
-    defaults = {"instance_type": "ml.g5.2xlarge", "max_capacity": 1, "parallel_builds": 1, "fleet": None}
-    rest = {"machine": "automatic", "build_instance_type": None}
-    return argparse.Namespace(**{**defaults, **rest, **given})
-
-
 @pytest.fixture
 def no_access(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "DEFAULT_REGION", "REGION", "PROFILE"):
@@ -181,7 +174,7 @@ def test_what_cannot_be_asked_is_one_error(
     monkeypatch.setenv("AWS_DEFAULT_REGION", region)
 
     with pytest.raises(FleetError) as caught:
-        quotas.run(_arguments(**given))
+        quotas.run(quotas.CheckQuotasOptions(**{"instance_type": "ml.g5.2xlarge", **given}))
 
     assert [problem.what for problem in caught.value.problems] == [what]
 

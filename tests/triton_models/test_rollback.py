@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -125,19 +124,7 @@ def _at(number: int, act: Any) -> Any:
 def test_the_command_says_what_it_did_and_when_it_is_seen(
     environment, repository: str, versions: list[Artifact]
 ) -> None:
-    done = rollback_module.run(
-        argparse.Namespace(
-            model="minilm",
-            of_run=None,
-            repository=repository,
-            to=None,
-            target=None,
-            dry_run=False,
-            watch=None,
-            alarms=[],
-            endpoint=None,
-        )
-    )
+    done = rollback_module.run(rollback_module.RollbackOptions(model="minilm", repository=repository))
 
     moved, seen = done.lines()
     assert moved == f"minilm -> {repository}{versions[1].name} (was {versions[2].name})"

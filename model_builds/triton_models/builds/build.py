@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from triton_models.artifact.pbtxt import (
 from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.precision import precision_by_files
 from triton_models.artifact.roots import refuse_foreign, replace_folder, staging_folder
+from triton_models.base import options as opt
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.base.suggest import did_you_mean
@@ -83,7 +83,32 @@ class Built(JsonReady):
         return map(str, self.roots)
 
 
-def run(arguments: argparse.Namespace) -> Built:
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions(opt.AccountOptions):
+    """Options of `fleet build`."""
+
+    names: Sequence[opt.Name] = opt.argument(opt.NAMES, nargs="+")
+    output: opt.Folder = opt.option(
+        "the folder to write to (default: %(default)s, in the current folder)",
+        "-o",
+        "--output",
+        default=Path("build"),
+    )
+    gpu: str | None = opt.option(opt.GPU, within=opt.EITHER)
+    cpu: bool = opt.flag(opt.CPU, within=opt.EITHER)
+    release: str = opt.option(opt.RELEASE, default=DEFAULT_RELEASE)
+    models: opt.Folder | None = opt.option(opt.MODELS)
+    timing_cache: str | None = opt.option(
+        "keep TensorRT's measurements in this folder or under s3://bucket/prefix/, for faster builds "
+        "(default: the environment variable FLEET_TIMING_CACHE)",
+        metavar="PLACE",
+    )
+    compile_timeout: opt.Seconds | None = opt.option(
+        "stop compiling a plan after this time (default: an hour)"
+    )
+
+
+def run(options: BuildOptions) -> Built:
     """Build the named models one after the other in this process, so that frameworks are imported once.
 
     All declarations are read first, so an invalid one is reported before the first model is exported. A model
@@ -91,21 +116,21 @@ def run(arguments: argparse.Namespace) -> Built:
     """
     roots: list[Path] = []
     problems: list[Problem] = []
-    load_builds(dict.fromkeys(arguments.names), arguments.models)
-    for name in dict.fromkeys(arguments.names):
+    load_builds(dict.fromkeys(options.names), options.models)
+    for name in dict.fromkeys(options.names):
         if sys.stderr.isatty():
             sys.stderr.write(f"building {name} ...\n")
         try:
             roots.append(
                 build(
                     name,
-                    output=arguments.output,
-                    release=arguments.release,
-                    gpu=arguments.gpu,
-                    cpu=arguments.cpu,
-                    models=arguments.models,
-                    timing_cache=arguments.timing_cache,
-                    compile_timeout_s=arguments.compile_timeout or COMPILE_TIMEOUT_S,
+                    output=options.output,
+                    release=options.release,
+                    gpu=options.gpu,
+                    cpu=options.cpu,
+                    models=options.models,
+                    timing_cache=options.timing_cache,
+                    compile_timeout_s=options.compile_timeout or COMPILE_TIMEOUT_S,
                 )
             )
         except FleetError as error:

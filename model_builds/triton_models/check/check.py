@@ -7,8 +7,7 @@ that the host lacks, and errors in a model's own code.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from triton_models.artifact.evidence import precision_of
 from triton_models.artifact.layout import BUILD_FILE, Layout, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE
 from triton_models.artifact.precision import precision_by_files
+from triton_models.base import options as opt
 from triton_models.base.errors import FleetError, Problem, one_line
 from triton_models.check import (
     configuration,
@@ -31,7 +31,7 @@ from triton_models.check import (
 from triton_models.check.estimate import of_layout
 from triton_models.check.fits import NO_ROOM, Fits, no_room, no_room_for_hot, room_of
 from triton_models.check.subject import Findings, Subject, subject_of
-from triton_models.check.target import MULTI_MODEL, MULTI_MODEL_ENDPOINT, CheckTarget, target
+from triton_models.check.target import ENDPOINTS, MULTI_MODEL, MULTI_MODEL_ENDPOINT, CheckTarget, target
 from triton_models.facts.instances import instance_type
 
 OF_ARTIFACTS = (layout, python, ensemble, forests)
@@ -101,42 +101,73 @@ class Checked:
             yield from self.fits.lines()
 
 
-def run(arguments: argparse.Namespace) -> Checked:
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """Options of `fleet check`."""
+
+    paths: Sequence[opt.AnyPath] = opt.argument(
+        "a built model, a Triton model directory, a model repository or a .tar.gz", nargs="+"
+    )
+    release: str | None = opt.option(
+        "check for this Triton release, such as 25.09 (default: the release of the build, if any)"
+    )
+    gpu: str | None = opt.option(
+        "check for this GPU, such as A10G (default: the GPU of the build, if any)", within=opt.EITHER
+    )
+    instance_type: opt.Type | None = opt.option(opt.INSTANCE_TYPE, within=opt.EITHER)
+    endpoint_kind: str | None = opt.option(
+        "check for a SageMaker endpoint of this kind (default: multi-model for the output of `fleet "
+        "build`, otherwise a Triton server of your own, which completes configurations)",
+        choices=ENDPOINTS,
+    )
+    fits: opt.Type | None = opt.option(
+        "say how many of them an instance of this type, such as ml.g5.xlarge, holds at a time"
+    )
+    hot: Sequence[str] = opt.option(
+        "with --fits: check that these models fit together, next to the largest other one",
+        nargs="+",
+        default=(),
+        metavar="MODEL",
+    )
+    auto_complete: bool = opt.flag(opt.AUTO_COMPLETE)
+    image_adds: Sequence[opt.Name] = opt.option(opt.IMAGE_ADDS, action="append", default=())
+
+
+def run(options: CheckOptions) -> Checked:
     """Run `fleet check PATH...` for the target of its options.
 
     Without --endpoint-kind, artifacts of `fleet build`, packed or not, are checked for a multi-model
     endpoint, and everything else for a plain Triton server.
     """
     asked = target(
-        release=arguments.release,
-        gpu=arguments.gpu,
-        instance_type=arguments.instance_type,
-        endpoint=arguments.endpoint_kind,
-        auto_complete=arguments.auto_complete,
-        image_adds=arguments.image_adds,
+        release=options.release,
+        gpu=options.gpu,
+        instance_type=options.instance_type,
+        endpoint=options.endpoint_kind,
+        auto_complete=options.auto_complete,
+        image_adds=options.image_adds,
     )
-    ours = replace(asked, endpoint=MULTI_MODEL_ENDPOINT, auto_complete=arguments.auto_complete)
-    paths: list[Path] = arguments.paths
+    ours = replace(asked, endpoint=MULTI_MODEL_ENDPOINT, auto_complete=options.auto_complete)
     found: dict[str, tuple[Problem, ...]] = {}
     precisions: dict[str, str] = {}
-    for path in paths:
+    for path in options.paths:
         build, problems = _check_as_asked(path, asked, ours)
         found[str(path)] = tuple(problems)
         precision = precision_of(build) if build.get("model") else precision_by_files(path)
         if precision:
             precisions[str(path)] = precision
-    if arguments.hot and arguments.fits is None:
+    if options.hot and options.fits is None:
         fix = "name the instance type, such as --fits ml.g5.xlarge"
         raise NO_ROOM.error(what="the instance type is missing", where="--hot", fix=fix)
-    if arguments.fits is None or any(found.values()):
+    if options.fits is None or any(found.values()):
         return Checked(problems=found, precisions=precisions)
-    about = instance_type(arguments.fits)
-    profiles = {str(path): of_layout(read_layout(path)) for path in paths}
+    about = instance_type(options.fits)
+    profiles = {str(path): of_layout(read_layout(path)) for path in options.paths}
     backends = frozenset().union(*(each.backends for each in profiles.values()))
     room = room_of(about, backends=backends, where="--fits")
     found = {path: tuple(no_room(each, room, about)) for path, each in profiles.items()}
-    if arguments.hot:
-        found["--hot"] = tuple(no_room_for_hot(arguments.hot, tuple(profiles.values()), room, about))
+    if options.hot:
+        found["--hot"] = tuple(no_room_for_hot(options.hot, tuple(profiles.values()), room, about))
     fits = Fits(type=about, room=room, profiles=tuple(profiles.values()))
     return Checked(problems=found, precisions=precisions, fits=fits)
 

@@ -1,6 +1,5 @@
 """The `fleet` command.
 
-`main` lists the verbs in sections and imports the module of a verb when it runs. `options` contains the
-options that several verbs share. Each of the other modules contains the arguments of one section, and
-`starter` what `fleet init` and `fleet new` write.
+`main` lists the verbs, and imports the module of a verb when it runs: `run` and the class of its options.
+`parser` makes a parser from such a class. `starter` is what `fleet init` and `fleet new` write.
 """

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from triton_models.base.outcome import printable, show_problems
-from triton_models.cli import account, models
-from triton_models.cli.options import use_account
+from triton_models.cli.parser import add_options, read_options
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -21,42 +21,113 @@ if TYPE_CHECKING:
 
 PROGRAM = "fleet"
 
+# As in the AWS CLI, a profile takes precedence over credentials in the environment.
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+
 EXIT_MISTAKE = 1
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 
-Verb: TypeAlias = Callable[[argparse.ArgumentParser], None]
-"""A function that adds a verb's arguments, and the module with its `run`. Its docstring is the help."""
+class Verb(NamedTuple):
+    """A verb.
+
+    Attributes:
+        module: The module with its `run` and its options, in `triton_models` or of another package.
+        help: What it does, in a sentence.
+        extra: The extra of the distribution that it needs.
+        options: The module of its options, if importing the other one takes long.
+    """
+
+    module: str
+    help: str
+    extra: str = ""
+    options: str = ""
 
 
-def _named(*verbs: Verb) -> dict[str, Verb]:
-    return {verb.__name__.replace("_", "-"): verb for verb in verbs}
-
-
-SECTIONS: Mapping[str, Mapping[str, Verb]] = {
-    "Begin": _named(models.init),
-    "Make models": _named(
-        models.new, models.adopt, models.build, models.check, models.verify, models.compare, models.pack
+VERBS: Mapping[str, Verb] = {
+    "init": Verb("cli.starter.init", "Begin a repository of your own, or upgrade one."),
+    "new": Verb("cli.starter.new", "Start a model build: a copy, from a file, or minimal."),
+    "adopt": Verb("cli.starter.adopted", "Serve a Triton model directory as it is."),
+    "build": Verb("builds.build", "Build models from their declarations.", extra="build"),
+    "check": Verb("check.check", "Find what Triton or SageMaker would refuse."),
+    "verify": Verb("deliver.verify.verify", "Compare the answers of models with their source."),
+    "compare": Verb(
+        "triton_rehearsal.compare.command",
+        "Measure size, cold start and latency of models.",
+        extra="rehearse",
     ),
-    "Publish models": _named(
-        account.publish, account.rollout, account.history, account.rollback, account.promote, account.prune
+    "pack": Verb("deliver.pack", "Pack models into immutable artifacts."),
+    "publish": Verb("repository.publish", "Upload artifacts and make them current."),
+    "rollout": Verb(
+        "signals.rollout",
+        "Show a model's candidate next to its current version, and promote it or take it back.",
     ),
-    "Try a change": _named(account.rehearse, account.report),
-    "Size a fleet": _named(account.plan, models.census),
-    "Call models": _named(account.invoke, account.load),
-    "Watch models": _named(account.top, account.why, account.costs),
-    "Check an account": _named(account.check_endpoint, account.smoke, account.check_quotas),
-    "Run in build jobs": _named(models.deliver, models.diff, models.summarize),
+    "history": Verb("repository.history", "List the published and the current artifacts."),
+    "rollback": Verb("repository.rollback", "Make earlier artifacts current again."),
+    "promote": Verb(
+        "repository.promote", "Copy tested artifacts to another repository and make them current."
+    ),
+    "prune": Verb("repository.prune", "Delete artifacts that are no longer used."),
+    "rehearse": Verb(
+        "triton_rehearsal.rehearse.command",
+        "Deploy, build, serve and verify on this machine.",
+        extra="rehearse",
+        options="triton_rehearsal.rehearse.options",
+    ),
+    "report": Verb(
+        "triton_report.command", "Describe what a change does to the deployed fleet.", extra="rehearse"
+    ),
+    "plan": Verb(
+        "plan.command",
+        "Find the cheapest fleet for models and requests, before there is one.",
+        extra="plan",
+        options="plan.options",
+    ),
+    "census": Verb(
+        "deliver.census",
+        "Measure the memory and the times of models on this machine's GPU, or on an endpoint.",
+        extra="build",
+    ),
+    "invoke": Verb("client.invoke", "Ask a deployed model, and print its answer.", extra="client"),
+    "load": Verb(
+        "load.command",
+        "Send requests at planned moments to an endpoint or a Triton server, and measure the answers.",
+        extra="client",
+    ),
+    "top": Verb(
+        "signals.top", "Show what each model does: requests, errors and times, as its clients report them."
+    ),
+    "why": Verb("signals.why", "Find out why a model does not load, or is slow."),
+    "costs": Verb(
+        "plan.costs",
+        "Divide the price of an endpoint's instances among its models, by the time of their requests.",
+    ),
+    "check-endpoint": Verb("repository.check_endpoint", "Find models that an endpoint could not load."),
+    "smoke": Verb(
+        "triton_rehearsal.rehearse.smoke",
+        "Send every declared example to a deployed fleet and compare the answers.",
+        extra="rehearse",
+        options="triton_rehearsal.rehearse.options",
+    ),
+    "check-quotas": Verb("facts.quotas", "Find service quotas that are too low for a fleet."),
+    "deliver": Verb("deliver.deliver", "Build, check, verify, pack and publish models one by one."),
+    "diff": Verb("deliver.diff", "List the models that need a new build."),
+    "summarize": Verb("deliver.results", "Summarize the results of many builds."),
+}
+
+SECTIONS: Mapping[str, Sequence[str]] = {
+    "Begin": ("init",),
+    "Make models": ("new", "adopt", "build", "check", "verify", "compare", "pack"),
+    "Publish models": ("publish", "rollout", "history", "rollback", "promote", "prune"),
+    "Try a change": ("rehearse", "report"),
+    "Size a fleet": ("plan", "census"),
+    "Call models": ("invoke", "load"),
+    "Watch models": ("top", "why", "costs"),
+    "Check an account": ("check-endpoint", "smoke", "check-quotas"),
+    "Run in build jobs": ("deliver", "diff", "summarize"),
 }
 """The verbs, as `fleet --help` lists them."""
-
-VERBS: Mapping[str, Verb] = {name: verb for verbs in SECTIONS.values() for name, verb in verbs.items()}
-
-
-def verb_help(verb: Verb) -> str:
-    """Return what a verb does, in a sentence."""
-    return (verb.__doc__ or "").partition("\n")[0]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,12 +137,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 for success, 1 for a mistake or a refusal, 2 for wrong usage, 130 if interrupted.
     """
     given = sys.argv[1:] if argv is None else list(argv)
-    parser = _parser()
-    _refuse_unknown_verb(parser, given)
-    arguments = parser.parse_args(given)
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # as on the endpoint: `Release.server_variables`
     try:
-        return _do(arguments)
+        return _do(given)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -81,26 +149,44 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
 
 
-def _do(arguments: argparse.Namespace) -> int:
+def _do(given: Sequence[str]) -> int:
     from triton_models.base.errors import FleetError
 
-    use_account(arguments)
+    as_json = "--json" in given
     try:
+        arguments = _parse(given)
+        as_json = arguments.json
+        use_account(profile=getattr(arguments, "profile", None), region=getattr(arguments, "region", None))
         with _files_explained(arguments.verb):
             outcome = _run(arguments)
     except FleetError as error:
-        if arguments.json:
+        if as_json:
             _write_json({"error": [problem.as_dict() for problem in error.problems]})
         else:
             show_problems(error.problems)
         return EXIT_MISTAKE
-    if arguments.json:
+    if as_json:
         _write_json(outcome.as_dict())
     else:
         for line in outcome.lines():
             sys.stdout.write(f"{printable(line)}\n")
         sys.stdout.flush()
     return outcome.exit_code
+
+
+def use_account(*, profile: str | None, region: str | None) -> None:
+    """Make this process and its children use `--profile` and `--region`.
+
+    boto3 reads only AWS_DEFAULT_REGION. The CDK and other SDKs read AWS_REGION, so it applies here as well.
+    """
+    if profile:
+        for key in _KEYS:
+            os.environ.pop(key, None)
+        os.environ["AWS_PROFILE"] = profile
+    if region:
+        os.environ["AWS_DEFAULT_REGION"] = os.environ["AWS_REGION"] = region
+    elif "AWS_REGION" in os.environ:
+        os.environ.setdefault("AWS_DEFAULT_REGION", os.environ["AWS_REGION"])
 
 
 @contextlib.contextmanager
@@ -128,30 +214,50 @@ def _write_json(document: object) -> None:
     sys.stdout.flush()
 
 
+def options_class(name: str) -> type[Any]:
+    """Import the class of a verb's options, such as `CheckQuotasOptions`."""
+    module = _import(VERBS[name].options or VERBS[name].module)
+    options: type[Any] = getattr(module, f"{name.title().replace('-', '')}Options")
+    return options
+
+
+def _import(module: str) -> Any:
+    return importlib.import_module(module if module.startswith("triton_") else f"triton_models.{module}")
+
+
 def _run(arguments: argparse.Namespace) -> Outcome:
-    import importlib
-
-    from triton_models.base.extras import explained
-
-    try:
-        outcome: Outcome = importlib.import_module(arguments.run).run(arguments)
-    except ModuleNotFoundError as error:
-        raise explained(error, where=f"`{PROGRAM} {arguments.verb}`", own=arguments.extra) from None
+    with _extra_named(arguments.verb):
+        options = read_options(options_class(arguments.verb), arguments)
+        outcome: Outcome = _import(VERBS[arguments.verb].module).run(options)
     return outcome
 
 
-def _parser() -> argparse.ArgumentParser:
+@contextlib.contextmanager
+def _extra_named(name: str) -> Iterator[None]:
+    """Report a missing module with the extra that installs it."""
+    from triton_models.base.extras import explained
+
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise explained(error, where=f"`{PROGRAM} {name}`", own=VERBS[name].extra) from None
+
+
+def _parse(given: Sequence[str]) -> argparse.Namespace:
     parser = _Verbs(prog=PROGRAM, description="Thousands of Triton models behind one SageMaker GPU endpoint.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
+    _refuse_unknown_verb(parser, given)
+    chosen = next((each for each in given if not each.startswith("-")), None)
     for name, verb in VERBS.items():
-        below = verbs.add_parser(name, description=verb_help(verb))
-        below.set_defaults(extra="")
-        verb(below)
+        below = verbs.add_parser(name, description=verb.help)
+        if name == chosen:
+            with _extra_named(name):
+                add_options(below, options_class(name))
         below.add_argument(
             "--json", action="store_true", help="print the result, or the errors, as one JSON document"
         )
-    return parser
+    return parser.parse_args(given)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -179,14 +285,8 @@ class _Verbs(_Parser):
     def format_help(self) -> str:
         width = max(map(len, VERBS))
         sections = "\n".join(
-            "\n".join(
-                [
-                    f"{title}:",
-                    *(f"  {name:{width}}  {verb_help(verb)[:-1]}" for name, verb in verbs.items()),
-                    "",
-                ]
-            )
-            for title, verbs in SECTIONS.items()
+            "\n".join([f"{title}:", *(f"  {name:{width}}  {VERBS[name].help[:-1]}" for name in names), ""])
+            for title, names in SECTIONS.items()
         )
         return (
             f"{self.format_usage()}\n{self.description}\n\n{sections}\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import DATATYPES, Tensors
 from triton_models.base.suggest import did_you_mean
@@ -69,36 +69,60 @@ class Invoked:
             yield f"saved to {self.saved}"
 
 
-def run(arguments: argparse.Namespace) -> Invoked:
+@dataclass(frozen=True, kw_only=True)
+class InvokeOptions(opt.RepositoryOptions):
+    """Options of `fleet invoke`."""
+
+    model: opt.Name = opt.argument("the model's name in the repository")
+    input: Sequence[str] = opt.option(
+        "an input: JSON, a text, or @FILE: .npy, .json, or the bytes of another file; once for each",
+        action="append",
+        default=(),
+        metavar="NAME=VALUE",
+        within=opt.EITHER,
+    )
+    example: opt.Name | None = opt.option(
+        "an example of its declaration (default, without --input: the first)", within=opt.EITHER
+    )
+    output: Sequence[opt.Name] = opt.option("only this output; once for each", action="append", default=())
+    save: opt.File | None = opt.option("write the outputs to this .npz file too")
+    deadline: opt.Seconds = opt.option("the time limit (default: %(default)g)", default=360.0)
+    alias: opt.Name | None = opt.option(opt.ALIAS, within=opt.ONE)
+    endpoint: opt.Name | None = opt.option(opt.ENDPOINT, within=opt.ONE)
+    target: opt.Target | None = opt.option(opt.ENDPOINT_TARGET)
+    models: opt.Folder | None = opt.option(opt.MODELS)
+
+
+def run(options: InvokeOptions) -> Invoked:
     """Run `fleet invoke MODEL [--input NAME=VALUE ...] [--example NAME]`."""
     import numpy as np
 
-    with opened(arguments.repository) as store:
+    with opened(options.repository) as store:
         client = Client(
-            alias=arguments.alias,
-            endpoint_name=arguments.endpoint,
-            target=arguments.target,
+            alias=options.alias,
+            endpoint_name=options.endpoint,
+            target=options.target,
             repository=store.url,
-            deadline_s=arguments.deadline,
+            deadline_s=options.deadline,
         )
-    artifact, signature = client.target_model(arguments.model), client.signature(arguments.model)
-    if arguments.input:
-        inputs: Tensors = valued(named(arguments.input), signature)
+    artifact, signature = client.target_model(options.model), client.signature(options.model)
+    if options.input:
+        inputs: Tensors = valued(named(options.input), signature)
     else:
-        inputs = _example(arguments.model, arguments.example, arguments.models)
+        inputs = _example(options.model, options.example, options.models)
     begun = time.monotonic()
-    answer = client.infer(model=arguments.model, inputs=inputs, outputs=arguments.output or None)
+    answer = client.infer(model=options.model, inputs=inputs, outputs=options.output or None)
     seconds = time.monotonic() - begun
-    if arguments.save is not None:
-        with arguments.save.open("wb") as file:
+    if options.save is not None:
+        with options.save.open("wb") as file:
             np.savez(file, **{name: _savable(each) for name, each in answer.items()})
     return Invoked(
-        model=arguments.model,
+        model=options.model,
         artifact=artifact,
         endpoint=client.endpoint_name,
         seconds=seconds,
         answer=answer,
-        saved=arguments.save,
+        saved=options.save,
     )
 
 

@@ -8,7 +8,6 @@ memory of PyTorch and of Python, so nothing else may use the GPU meanwhile.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -25,6 +24,7 @@ from triton_models.artifact.pack.renaming import renamed
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
 from triton_models.artifact.plans import is_portable, is_rehearsal
 from triton_models.artifact.profile import MIB, Profile, Range
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.outcome import progress
@@ -177,22 +177,41 @@ class Census:
                 yield f"{each.model} leaks {leaked / MIB:.1f} MiB of {what} memory per load"
 
 
-def run(arguments: argparse.Namespace) -> Census | LiveCensus:
+@dataclass(frozen=True, kw_only=True)
+class CensusOptions(opt.RepositoryOptions):
+    """Options of `fleet census`."""
+
+    roots: Sequence[opt.AnyPath] = opt.argument(
+        "a model that `fleet build` wrote; with --endpoint, the name of a published one (default: all)",
+        "ROOT",
+        nargs="*",
+    )
+    endpoint: opt.Name | None = opt.option("load published models on this endpoint of one instance instead")
+    cycles: opt.Count = opt.option(
+        "loads of each model, at least 2; ten or more find what leaks (default: %(default)s)", default=3
+    )
+    here: bool = opt.flag("measure the host's memory and times, on a machine without a GPU")
+    models: opt.Folder | None = opt.option(opt.MODELS)
+    tritonserver: opt.AnyPath | None = opt.option(opt.SERVER)
+    log: opt.File | None = opt.option(opt.SERVER_LOG)
+
+
+def run(options: CensusOptions) -> Census | LiveCensus:
     """Run `fleet census ROOT...` on this machine, or `fleet census --endpoint NAME [MODEL...]`."""
-    if arguments.endpoint is not None:
-        names = [str(each) for each in arguments.roots]
-        return live_census(arguments.endpoint, names, repository=arguments.repository)
-    if not arguments.roots:
+    if options.endpoint is not None:
+        names = [str(each) for each in options.roots]
+        return live_census(options.endpoint, names, repository=options.repository)
+    if not options.roots:
         fix = "name folders that `fleet build` wrote, or an endpoint with --endpoint"
         raise CENSUS.error(what="the models are missing", where="the command line", fix=fix)
-    return _here(arguments)
+    return _here(options)
 
 
-def _here(arguments: argparse.Namespace) -> Census:
+def _here(options: CensusOptions) -> Census:
     """Measure all roots with one server; a failed root does not stop the others."""
     from triton_models.deliver.verify.server import local_server
 
-    if not arguments.here and not _gpus():
+    if not options.here and not _gpus():
         raise CENSUS.error(
             what="there is no GPU",
             where="this machine",
@@ -200,13 +219,13 @@ def _here(arguments: argparse.Namespace) -> Census:
             fix="run this in the Triton image on the GPU, or measure the host's memory and times with --here",
         )
     found: dict[str, Measured | tuple[Problem, ...]] = {}
-    with local_server(arguments.tritonserver, log=arguments.log) as server:
-        for root in arguments.roots:
+    with local_server(options.tritonserver, log=options.log) as server:
+        for root in options.roots:
             progress(f"measuring {root} ...")
             try:
-                declaration = declaration_of(root, arguments.models)
+                declaration = declaration_of(root, options.models)
                 examples = list(map(declaration.as_sent, examples_of(declaration)))
-                found[str(root)] = measure(root, examples, server=server, cycles=arguments.cycles)
+                found[str(root)] = measure(root, examples, server=server, cycles=options.cycles)
             except FleetError as error:
                 found[str(root)] = error.problems
     return Census(found=found)

@@ -10,7 +10,6 @@ that fail together once more alone.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -29,6 +28,7 @@ from urllib.parse import quote
 from triton_models.artifact.evidence import evidence_of
 from triton_models.artifact.plans import is_rehearsal
 from triton_models.artifact.targets import ArtifactTarget, built_target
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.processes import stopped_by_sigterm
@@ -63,75 +63,70 @@ _AT_ONCE_IN_REHEARSALS = 2
 _FIRST_TOGETHER, _MOST_TOGETHER = 4, 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """The settings of a run.
+@dataclass(frozen=True, kw_only=True)
+class DeliverOptions(opt.RepositoryOptions):
+    """Options of `fleet deliver`."""
 
-    Attributes:
-        gpu: Compile plans for this GPU, which the machine must have. None builds portable artifacts.
-        models: The folder of model builds; None for the one next to this package.
-        portable: True if artifacts may be portable, because no endpoint on AWS serves this repository.
-        verify: True if a Triton server on this machine must answer as declared.
-        output: The folder to keep artifact roots and artifacts in. None removes them once published.
-        logs: The folder for one log per model, used where no service collects the output.
-    """
-
-    repository: str
-    release: str = DEFAULT_RELEASE
-    gpu: str | None = None
-    cpu: bool = False
-    models: Path | None = None
-    portable: bool = False
-    verify: bool = True
-    model_seconds: float = MODEL_SECONDS
-    output: Path | None = None
-    logs: Path = Path("build") / LOGS
+    names: Sequence[opt.Name] = opt.argument(opt.NAMES, nargs="+")
+    gpu: str | None = opt.option(opt.GPU, within=opt.EITHER)
+    cpu: bool = opt.flag(opt.CPU, within=opt.EITHER)
+    release: str = opt.option(opt.RELEASE, default=DEFAULT_RELEASE)
+    models: opt.Folder | None = opt.option(opt.MODELS)
+    output: opt.Folder | None = opt.option(
+        "the folder to write to (default: a temporary one, removed after publishing)", "-o", "--output"
+    )
+    results: str | None = opt.option(
+        "write the result of each model to this file, or s3://bucket/key, even if interrupted", metavar="FILE"
+    )
+    model_seconds: opt.Seconds = opt.option(
+        "give up on a model after this time, and continue with the next one (default: %(default)g)",
+        "--model-timeout",
+        default=MODEL_SECONDS,
+    )
+    logs: opt.Folder = opt.option(
+        "write a log per model; in CodeBuild and Processing jobs, the job's log contains all of them "
+        "(default: %(default)s)",
+        default=Path("build") / LOGS,
+    )
+    portable: bool = opt.flag(opt.PORTABLE)
+    verify: bool = opt.option(
+        "publish without verifying, on a machine without a Triton server",
+        "--unverified",
+        default=True,
+        action="store_false",
+    )
 
     @property
-    def target(self) -> ArtifactTarget | None:
+    def endpoint_target(self) -> ArtifactTarget | None:
         """The target of the endpoint to build for; None if there is no endpoint."""
         return built_target(release=self.release, gpu=self.gpu, cpu=self.cpu)
 
 
-def run(arguments: argparse.Namespace) -> Results:
+def run(options: DeliverOptions) -> Results:
     """Run `fleet deliver NAME...`."""
-    delivery = Delivery(
-        repository=arguments.repository,
-        release=arguments.release,
-        gpu=arguments.gpu,
-        cpu=arguments.cpu,
-        models=arguments.models,
-        portable=arguments.portable or is_rehearsal(),
-        verify=not arguments.unverified,
-        model_seconds=arguments.model_timeout,
-        output=arguments.output,
-        logs=arguments.logs,
-    )
-    place = Place(address=arguments.results) if arguments.results else None
+    place = Place(address=options.results) if options.results else None
     with stopped_by_sigterm():
-        return deliver(arguments.names, delivery, place=place)
+        return deliver(replace(options, portable=options.portable or is_rehearsal()), place=place)
 
 
-def deliver(
-    names: Sequence[str], delivery: Delivery, *, place: Place | None = None, s3: S3Client | None = None
-) -> Results:
+def deliver(options: DeliverOptions, *, place: Place | None = None, s3: S3Client | None = None) -> Results:
     """Build and publish models, one after the other, in a rehearsal two at once.
 
     A model is published while the next one is built. The results document is written before the first model,
     at intervals, and at the end. An interrupted run first publishes the models that are ready.
     """
-    record = Record(dict.fromkeys(names), place)
+    record = Record(dict.fromkeys(options.names), place)
     try:
-        client, manifest = _ready(delivery, s3)
-        expanded = list(_with_members(names, delivery, manifest, client))
+        client, manifest = _ready(options, s3)
+        expanded = list(_with_members(options, manifest, client))
     except FleetError as error:
         record.refuse(error.problems)
         raise
     record = Record(dict.fromkeys(expanded), place)
     finished = False
     try:
-        with _folder(delivery) as output:
-            _Run(delivery, record, client, output).all()
+        with _folder(options) as output:
+            _Run(options, record, client, output).all()
         finished = True
     finally:
         record.write(finished=finished)
@@ -141,8 +136,8 @@ def deliver(
 class _Run:
     """A run over all its models."""
 
-    def __init__(self, delivery: Delivery, record: Record, s3: S3Client, output: Path) -> None:
-        self.delivery, self.record, self.output = delivery, record, output
+    def __init__(self, options: DeliverOptions, record: Record, s3: S3Client, output: Path) -> None:
+        self.options, self.record, self.output = options, record, output
         self._s3 = s3
         self.service = service_log()
         self.seconds: dict[str, float] = {}
@@ -173,7 +168,7 @@ class _Run:
     def _outputs(self) -> list[Path]:
         """Return a folder for each model that is built at once."""
         at_once = _AT_ONCE_IN_REHEARSALS if is_rehearsal() and len(self.waiting) > 1 else 1
-        if at_once == 1 or self.delivery.output is not None:
+        if at_once == 1 or self.options.output is not None:
             return [self.output] * at_once
         folders = [self.output / str(number) for number in range(at_once)]
         for folder in folders:
@@ -183,11 +178,11 @@ class _Run:
     def _publish(self, made: Sequence[Made]) -> Published:
         return publish(
             [each.artifact for each in made],
-            repository=self.delivery.repository,
+            repository=self.options.repository or "",  # `_ready` refuses a missing one
             s3=self._s3,
-            portable=self.delivery.portable,
+            portable=self.options.portable,
             inputs={each.artifact.model: each.inputs for each in made},
-            target=self.delivery.target,
+            target=self.options.endpoint_target,
             requests={each.artifact.model: each.request for each in made if each.request},
             profiles={each.artifact.model: each.profile for each in made if each.profile},
             trials={each.artifact.model: each.trial for each in made if each.trial},
@@ -215,11 +210,11 @@ class _Run:
                 answers=evidence.words(),
             )
         )
-        if self.delivery.output is None:
+        if self.options.output is None:
             made.artifact.path.unlink(missing_ok=True)
 
     def log(self, name: str) -> str:
-        return self.service or str(log_file(self.delivery.logs, name))
+        return self.service or str(log_file(self.options.logs, name))
 
 
 class _Lane:
@@ -227,18 +222,18 @@ class _Lane:
 
     def __init__(self, run: _Run, output: Path) -> None:
         self._run, self._output = run, output
-        self._delivery = delivery = run.delivery
+        self._options = options = run.options
         self._worker = Worker()
         self._together = _FIRST_TOGETHER
         self._step: Step = "read"
         self._order = Order(
             name="",
-            release=delivery.release,
+            release=options.release,
             output=output,
-            gpu=delivery.gpu,
-            cpu=delivery.cpu,
-            models=delivery.models,
-            verify=delivery.verify,
+            gpu=options.gpu,
+            cpu=options.cpu,
+            models=options.models,
+            verify=options.verify,
         )
 
     def all(self) -> None:
@@ -256,7 +251,7 @@ class _Lane:
     def _one(self, name: str) -> None:
         log = None
         if self._run.service is None:
-            log = log_file(self._delivery.logs, name)
+            log = log_file(self._options.logs, name)
             log.unlink(missing_ok=True)
         self._step = "read"
         try:
@@ -264,7 +259,7 @@ class _Lane:
                 make,
                 replace(self._order, name=name),
                 name=name,
-                seconds=self._delivery.model_seconds,
+                seconds=self._options.model_seconds,
                 log=log,
                 on_step=partial(self._begins, name),
             )
@@ -290,7 +285,7 @@ class _Lane:
             waiting = self._run.waiting
             names = [waiting.popleft()] if waiting else []
             family, is_member, _ = names[0].partition(FORM_MARK) if names else ("", "", "")
-            if is_member and may_be_family(family, self._delivery.models):
+            if is_member and may_be_family(family, self._options.models):
                 mark = f"{family}{FORM_MARK}"
                 while waiting and len(names) < self._together and waiting[0].startswith(mark):
                     names.append(waiting.popleft())
@@ -303,13 +298,13 @@ class _Lane:
         once has what a network takes from elsewhere than its module only for the first member.
         """
         family = names[0].partition(FORM_MARK)[0]
-        log = None if self._run.service else log_file(self._delivery.logs, family)
+        log = None if self._run.service else log_file(self._options.logs, family)
         say(f"{family}: {len(names)} members, {names[0]} to {names[-1]}")
         ended = self._worker.do(
             make_members,
             Members(order=replace(self._order, name=family), names=tuple(names)),
             name=family,
-            seconds=self._delivery.model_seconds * len(names),
+            seconds=self._options.model_seconds * len(names),
             log=log,
         )
         self._clean(log)
@@ -330,7 +325,7 @@ class _Lane:
 
     def _clean(self, log: Path | None) -> None:
         """Remove what a build left, except artifacts that wait to be published."""
-        if self._delivery.output is not None:
+        if self._options.output is not None:
             return
         self._take_compiler_logs(log)
         for path in self._output.iterdir():
@@ -359,21 +354,19 @@ class _Lane:
                         file.write(text)
 
 
-def _with_members(
-    names: Sequence[str], delivery: Delivery, manifest: Manifest, s3: S3Client
-) -> Iterator[str]:
+def _with_members(options: DeliverOptions, manifest: Manifest, s3: S3Client) -> Iterator[str]:
     """Yield these names, with the members that need a build in place of their family."""
-    for name in dict.fromkeys(names):
-        if FORM_MARK in name or not may_be_family(name, delivery.models):
+    for name in dict.fromkeys(options.names):
+        if FORM_MARK in name or not may_be_family(name, options.models):
             yield name
             continue
         states = changed(
             [name],
             manifest,
-            release=delivery.release,
-            gpu=delivery.gpu,
-            cpu=delivery.cpu,
-            models=delivery.models,
+            release=options.release,
+            gpu=options.gpu,
+            cpu=options.cpu,
+            models=options.models,
             s3=s3,
         )
         if [each.model for each in states] == [name]:  # no family, or one that cannot be read
@@ -384,34 +377,34 @@ def _with_members(
         yield from to_build
 
 
-def _ready(delivery: Delivery, s3: S3Client | None) -> tuple[S3Client, Manifest]:
+def _ready(options: DeliverOptions, s3: S3Client | None) -> tuple[S3Client, Manifest]:
     """Check everything the models share, and return a client for the repository, and its manifest."""
-    release = release_named(delivery.release)
+    release = release_named(options.release)
     if service_log() is None:
         try:
-            delivery.logs.mkdir(parents=True, exist_ok=True)
+            options.logs.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             what, fix = f"cannot create the log folder: {error.strerror}", "choose another folder with --logs"
-            raise UNWRITABLE.error(what=what, where=str(delivery.logs), fix=fix) from None
-    if delivery.gpu and is_rehearsal():
-        stand_in(release=release, gpu=gpu_named(delivery.gpu))
-    elif delivery.gpu:
-        find_compiler(release=release, gpu=gpu_named(delivery.gpu), logs=delivery.logs)
-    if delivery.verify:
+            raise UNWRITABLE.error(what=what, where=str(options.logs), fix=fix) from None
+    if options.gpu and is_rehearsal():
+        stand_in(release=release, gpu=gpu_named(options.gpu))
+    elif options.gpu:
+        find_compiler(release=release, gpu=gpu_named(options.gpu), logs=options.logs)
+    if options.verify:
         from triton_models.deliver.verify.server import find_server, numpy_of_models
 
         find_server()
         say(numpy_of_models())
-    with opened(delivery.repository, s3) as store:
+    with opened(options.repository, s3) as store:
         manifest = read(store).manifest
     return store.s3, manifest
 
 
 @contextlib.contextmanager
-def _folder(delivery: Delivery) -> Iterator[Path]:
+def _folder(options: DeliverOptions) -> Iterator[Path]:
     """Yield the folder to build in: the one to keep, or a temporary one."""
-    if delivery.output is not None:
-        yield delivery.output
+    if options.output is not None:
+        yield options.output
         return
     with tempfile.TemporaryDirectory(prefix="fleet-deliver-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)

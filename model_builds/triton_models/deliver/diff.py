@@ -12,7 +12,6 @@ Declarations are read in a worker process. One that hangs or crashes is reported
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from triton_models.artifact.targets import ANY, ArtifactTarget, built_target
+from triton_models.base import options as opt
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.outcome import JsonReady
 from triton_models.builds.inputs import Found, Inputs, differences, tools_digest, with_objects
@@ -27,6 +27,7 @@ from triton_models.declare.reading import FORM_MARK, model_names
 from triton_models.deliver.results import ModelResult, Record
 from triton_models.deliver.steps import Order, find, object_tags
 from triton_models.deliver.worker import Worker
+from triton_models.facts.releases import DEFAULT_RELEASE
 from triton_models.repository.manifest import ArtifactRecord, Manifest, ModelRecord
 from triton_models.repository.objects import opened
 from triton_models.repository.places import Place
@@ -120,32 +121,53 @@ class Changed:
         yield f"{len(self.states)} model{'s' * (len(self.states) != 1)}: {summary}"
 
 
-def run(arguments: argparse.Namespace) -> Changed:
+@dataclass(frozen=True, kw_only=True)
+class DiffOptions(opt.RepositoryOptions):
+    """Options of `fleet diff`."""
+
+    names: Sequence[opt.Name] = opt.argument(opt.NAMES, nargs="*", within=opt.ONE)
+    all: bool = opt.flag("every folder under model_builds/models/, without its other forms", within=opt.ONE)
+    gpu: str | None = opt.option(opt.GPU, within=opt.EITHER)
+    cpu: bool = opt.flag(opt.CPU, within=opt.EITHER)
+    release: str = opt.option(opt.RELEASE, default=DEFAULT_RELEASE)
+    models: opt.Folder | None = opt.option(opt.MODELS)
+    items: str | None = opt.option(
+        'write the models to build to this file, or s3://bucket/key: [{"models": "minilm resnet50"}, ...]',
+        metavar="FILE",
+    )
+    models_per_build: opt.Count = opt.option(
+        "the maximum number of models per item of --items (default: %(default)s)", default=1
+    )
+    results: str | None = opt.option(
+        "write broken models to this file, or s3://bucket/key, for `fleet summarize`, and exit with 0",
+        metavar="FILE",
+    )
+
+
+def run(options: DiffOptions) -> Changed:
     """Run `fleet diff NAME... | --all`."""
-    with opened(arguments.repository) as store:
-        names = arguments.names or model_names(arguments.models)
+    with opened(options.repository) as store:
+        names = options.names or model_names(options.models)
         manifest = read(store).manifest
     states = changed(
         names,
         manifest,
-        release=arguments.release,
-        gpu=arguments.gpu,
-        cpu=arguments.cpu,
-        models=arguments.models,
+        release=options.release,
+        gpu=options.gpu,
+        cpu=options.cpu,
+        models=options.models,
         s3=store.s3,
     )
     members = {each.model.partition(FORM_MARK)[0] for each in states if each.model not in names}
     outcome = Changed(
-        states=tuple(states),
-        reported=bool(arguments.results),
-        families=frozenset(members.intersection(names)),
+        states=tuple(states), reported=bool(options.results), families=frozenset(members.intersection(names))
     )
-    if arguments.items:
-        items = outcome.items(models_per_build=arguments.models_per_build)
-        Place(address=arguments.items).write(json.dumps(items) + "\n")
-    if arguments.results:
+    if options.items:
+        items = outcome.items(models_per_build=options.models_per_build)
+        Place(address=options.items).write(json.dumps(items) + "\n")
+    if options.results:
         broken = outcome.having("broken")
-        record = Record([each.model for each in broken], Place(address=arguments.results))
+        record = Record([each.model for each in broken], Place(address=options.results))
         for each in broken:
             record.give(ModelResult(model=each.model, status="failed", step="read", problems=each.problems))
         record.write(finished=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import sys
@@ -13,6 +12,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.json_text import parsed
@@ -282,12 +282,27 @@ def _not_reached(model: str) -> Problem:
     )
 
 
-def run(arguments: argparse.Namespace) -> Results:
+@dataclass(frozen=True, kw_only=True)
+class SummarizeOptions(opt.AccountOptions):
+    """Options of `fleet summarize`."""
+
+    place: opt.Url = opt.argument(
+        "a folder, or s3://bucket/prefix/, with the files that `fleet deliver --results` wrote"
+    )
+    items: str | None = opt.option(
+        "the file that `fleet diff --items` wrote: a model in it without a result has failed", metavar="FILE"
+    )
+    summary: str | None = opt.option(
+        "also write the summary to this file, or s3://bucket/key", metavar="FILE"
+    )
+
+
+def run(options: SummarizeOptions) -> Results:
     """Run `fleet summarize URL [--items FILE] [--summary FILE]`."""
-    items = Place(address=arguments.items) if arguments.items else None
-    found = summary(Place(address=arguments.place), items=items)
-    if arguments.summary:
-        Place(address=arguments.summary).write(found.to_json())
+    items = Place(address=options.items) if options.items else None
+    found = summary(Place(address=options.place), items=items)
+    if options.summary:
+        Place(address=options.summary).write(found.to_json())
     return found
 
 

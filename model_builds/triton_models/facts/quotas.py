@@ -19,12 +19,12 @@ Sources, read 2026-11-22:
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from triton_models.base import options as opt
 from triton_models.base.checks import Check, Report
 from triton_models.base.outcome import progress
 from triton_models.facts.build_machines import (
@@ -256,13 +256,38 @@ def read(wanted: Sequence[Need], client: Any) -> tuple[Quota, ...]:
     return tuple(_applied(need, listed.get((need.service, need.name)), client) for need in wanted)
 
 
-def run(arguments: argparse.Namespace) -> Quotas:
+@dataclass(frozen=True, kw_only=True)
+class CheckQuotasOptions(opt.AccountOptions):
+    """Options of `fleet check-quotas`."""
+
+    instance_type: opt.Type = opt.option(opt.INSTANCE_TYPE, required=True)
+    max_capacity: opt.Count = opt.option(
+        "the maximum number of instances of the endpoint, as in cdk.json (default: %(default)s)",
+        default=DEFAULT_MAX_CAPACITY,
+    )
+    parallel_builds: opt.Count = opt.option(
+        "the maximum number of concurrent builds, as in cdk.json (default: %(default)s)", default=1
+    )
+    machine: str = opt.option(
+        "the machine that builds run on (default: the build job's choice for the GPU and the region)",
+        choices=MACHINES,
+        default=MACHINES[0],
+    )
+    build_instance_type: opt.Type | None = opt.option(
+        "the instance type of Processing jobs, if it is not the endpoint's"
+    )
+    fleet: opt.Name | None = opt.option(
+        "a deployed fleet, as in cdk.json: its own endpoints do not count as used by others"
+    )
+
+
+def run(options: CheckQuotasOptions) -> Quotas:
     """Run `fleet check-quotas --instance-type TYPE [--max-capacity N] [--parallel-builds N]`."""
     import boto3.session
     from botocore.exceptions import ClientError
 
-    instance = find_instance_type(arguments.instance_type)
-    build_type = arguments.build_instance_type
+    instance = find_instance_type(options.instance_type)
+    build_type = options.build_instance_type
     if build_type:
         find_instance_type(build_type)
     with _aws_errors():
@@ -274,15 +299,15 @@ def run(arguments: argparse.Namespace) -> Quotas:
         wanted = needs(
             instance,
             region=region,
-            instances=arguments.max_capacity,
-            builds=arguments.parallel_builds,
-            machine=arguments.machine,
+            instances=options.max_capacity,
+            builds=options.parallel_builds,
+            machine=options.machine,
             build_type=build_type,
         )
         progress(f"reading {len(wanted)} quotas in {region}")
         found = read(wanted, session.client("service-quotas"))
         try:
-            used = in_use(session.client("sagemaker"), fleet=arguments.fleet)
+            used = in_use(session.client("sagemaker"), fleet=options.fleet)
         except ClientError as error:
             return Quotas(region=region, quotas=found, unread=error.response["Error"]["Code"])
         counted = (replace(each, in_use=used.get(each.need.name, {})) for each in found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import csv
 import importlib.util
@@ -12,10 +11,11 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import live, progress
@@ -40,33 +40,115 @@ LOAD = Check(id="load", source=FROM_ARGUMENTS)
 _SEEDS = 1 << 31
 
 
-def run(arguments: argparse.Namespace) -> Loaded | Knee:
+_KNEE, _PAID = "the largest rate", "in an account"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions(opt.RepositoryOptions):
+    """Options of `fleet load`."""
+
+    names: Sequence[opt.Name] = opt.argument("the models (default: all that are published)", nargs="*")
+    rate: opt.Rates | None = opt.option(
+        "requests per second, such as 50/s or 3000/min; or steps, such as 10/s,20/s,40/s"
+    )
+    duration: opt.Duration | None = opt.option(
+        "how long, such as 5m; of each step, if there are several", "--for"
+    )
+    trace: opt.File | None = opt.option(
+        "send this trace instead: a CSV file with the columns seconds and model, as --output writes it",
+        within=opt.EITHER,
+    )
+    scenario: opt.File | None = opt.option(
+        "send the traffic of this scenario of `fleet rehearse` instead; its model N is the Nth model",
+        within=opt.EITHER,
+    )
+    burstiness: float = opt.option(
+        "the variation of the gaps between requests: 0 is even, 1 a Poisson process, more are bursts "
+        "(default: %(default)g)",
+        default=1.0,
+        type=opt.not_negative,
+        metavar="CV",
+    )
+    popularity: opt.Popularity = opt.option(
+        "the exponent of Zipf's law over the models: 0 asks all equally often (default: %(default)g)",
+        default=0.0,
+    )
+    present: tuple[float, float] | None = opt.option(
+        "models come and go: the mean times for which one is asked and is not, such as 10m/1h",
+        type=opt.times,
+        metavar="HERE/AWAY",
+    )
+    find_knee: bool = opt.flag(
+        "raise the rate from --rate until it is too much, --for each, and print the scaling target",
+        within=_KNEE,
+    )
+    p99: opt.Duration | None = opt.option("a rate whose 99th percentile is above is too much", within=_KNEE)
+    gpus: opt.Count | None = opt.option(
+        "the number of GPUs (default: those of the endpoint's instances)", within=_KNEE
+    )
+    growth: float = opt.option(
+        "how fast load grows, a minute, while an instance starts (default: %(default)g)",
+        default=20.0,
+        type=opt.not_negative,
+        metavar="PERCENT",
+        within=_KNEE,
+    )
+    start: opt.Duration = opt.option(
+        "how long an instance takes to start (default: 12m)", default=720.0, within=_KNEE
+    )
+    scaling: bool = opt.flag("search although the endpoint scales meanwhile", within=_KNEE)
+    budget: float | None = opt.option(
+        "end when the endpoint's instances have cost this much", type=opt.seconds, metavar="USD", within=_PAID
+    )
+    yes: bool = opt.flag("do not ask whether to send the requests", within=_PAID)
+    seed: opt.Integer | None = opt.option("the seed of the schedule (default: a new one)")
+    input: Sequence[str] = opt.option(
+        "an input, as for `fleet invoke` (default: the request that the build has stored, or zeros)",
+        action="append",
+        default=(),
+        metavar="NAME=VALUE",
+    )
+    deadline: opt.Seconds = opt.option(
+        "the time after which a request has failed (default: %(default)g)", default=70.0
+    )
+    output: opt.Folder | None = opt.option(
+        "write the schedule, all requests and the figures here", "-o", "--output"
+    )
+    alias: opt.Name | None = opt.option(opt.ALIAS, within=opt.ONE)
+    endpoint: opt.Name | None = opt.option(opt.ENDPOINT, within=opt.ONE)
+    target: opt.Target | None = opt.option(opt.ENDPOINT_TARGET)
+    triton: opt.Url | None = opt.option(
+        "a Triton server instead, such as http://localhost:8000", within=opt.ONE
+    )
+
+
+def run(options: LoadOptions) -> Loaded | Knee:
     """Run `fleet load [NAME...]` with `--rate` and `--for`, `--trace`, `--scenario` or `--find-knee`."""
-    _refuse_both(arguments)
-    target, models = _target(arguments, named(arguments.input))
-    seed = arguments.seed if arguments.seed is not None else secrets.randbelow(_SEEDS)
-    if arguments.find_knee:
-        at, limit_s = _allowed(arguments, target, seconds=None)
-        return _in_a_loop(lambda: _knee(arguments, target, models, seed=seed, at=at, limit_s=limit_s))
-    schedule = _schedule(arguments, models, seed)
+    _refuse_both(options)
+    target, models = _target(options, named(options.input))
+    seed = options.seed if options.seed is not None else secrets.randbelow(_SEEDS)
+    if options.find_knee:
+        at, limit_s = _allowed(options, target, seconds=None)
+        return _in_a_loop(lambda: _knee(options, target, models, seed=seed, at=at, limit_s=limit_s))
+    schedule = _schedule(options, models, seed)
     length_s = float(schedule.at[-1])
-    _, limit_s = _allowed(arguments, target, seconds=length_s)
+    _, limit_s = _allowed(options, target, seconds=length_s)
     if limit_s < length_s:
         progress(f"The budget ends the run after {limit_s / 60:,.1f} minutes.")
         schedule = schedule.until(limit_s)
     done = _in_a_loop(lambda: _measured(schedule, target))
-    found = loaded(done, target=target.name, seed=None if arguments.trace or arguments.scenario else seed)
-    if arguments.output is None:
+    found = loaded(done, target=target.name, seed=None if options.trace or options.scenario else seed)
+    if options.output is None:
         return found
-    found = replace(found, files=arguments.output)
-    write(done, found, arguments.output)
+    found = replace(found, files=options.output)
+    write(done, found, options.output)
     return found
 
 
-def _refuse_both(arguments: argparse.Namespace) -> None:
+def _refuse_both(options: LoadOptions) -> None:
     """Refuse options of which one would be ignored."""
-    planned = [name for name in ("trace", "scenario") if getattr(arguments, name) is not None]
-    drawn = {"--rate": arguments.rate, "--for": arguments.duration, "--find-knee": arguments.find_knee}
+    planned = [name for name in ("trace", "scenario") if getattr(options, name) is not None]
+    drawn = {"--rate": options.rate, "--for": options.duration, "--find-knee": options.find_knee}
     both = [name for name, value in drawn.items() if value]
     if planned and both:
         raise LOAD.error(
@@ -74,14 +156,12 @@ def _refuse_both(arguments: argparse.Namespace) -> None:
             where="the command line",
             fix="give one or the other",
         )
-    if arguments.find_knee and len(arguments.rate or ()) > 1:
+    if options.find_knee and len(options.rate or ()) > 1:
         fix = "give the first rate of the search alone"
         raise LOAD.error(what="--find-knee with several rates", where="the command line", fix=fix)
 
 
-def _allowed(
-    arguments: argparse.Namespace, target: Target, *, seconds: float | None
-) -> tuple[Deployed | None, float]:
+def _allowed(options: LoadOptions, target: Target, *, seconds: float | None) -> tuple[Deployed | None, float]:
     """Show the price of a run in an account, and ask; return the endpoint, and how long it may take."""
     if not isinstance(target, EndpointTarget):
         return None, math.inf
@@ -89,19 +169,19 @@ def _allowed(
     try:
         at = deployed(target.endpoint)
     except FleetError:
-        if paid and not (arguments.yes and arguments.budget is None):
+        if paid and not (options.yes and options.budget is None):
             raise
         return None, math.inf
-    if arguments.find_knee and not arguments.scaling:
+    if options.find_knee and not options.scaling:
         at.refuse_scaling()
-    limit_s = math.inf if arguments.budget is None else at.within(arguments.budget)
-    if paid and not arguments.yes:
+    limit_s = math.inf if options.budget is None else at.within(options.budget)
+    if paid and not options.yes:
         confirm(at.lines(None if seconds is None else min(seconds, limit_s)))
     return at, limit_s
 
 
 async def _knee(
-    arguments: argparse.Namespace,
+    options: LoadOptions,
     target: Target,
     models: Sequence[str],
     *,
@@ -109,7 +189,7 @@ async def _knee(
     at: Deployed | None,
     limit_s: float,
 ) -> Knee:
-    traffic, began = _traffic(arguments), time.monotonic()
+    traffic, began = _traffic(options), time.monotonic()
 
     async def measure(rate: float) -> Loaded | None:
         if time.monotonic() - began + traffic.seconds > limit_s:
@@ -123,7 +203,7 @@ async def _knee(
             measure,
             start=traffic.rates[0],
             seconds=traffic.seconds,
-            p99_s=arguments.p99,
+            p99_s=options.p99,
             say=lambda step: progress(step.line()),
         )
     finally:
@@ -132,54 +212,51 @@ async def _knee(
         target=target.name,
         rate=rate,
         steps=steps,
-        gpus=arguments.gpus or (at.gpus if at else None),
-        growth=Growth(share=arguments.growth / 100, start_s=arguments.start),
+        gpus=options.gpus or (at.gpus if at else None),
+        growth=Growth(share=options.growth / 100, start_s=options.start),
         limit=limit,
     )
 
 
-def _target(arguments: argparse.Namespace, written: Mapping[str, str]) -> tuple[Target, Sequence[str]]:
+def _target(options: LoadOptions, written: Mapping[str, str]) -> tuple[Target, Sequence[str]]:
     """Return what is asked, and the models: all of a repository, if none is named."""
-    if arguments.triton is not None:
-        if not arguments.names:
+    if options.triton is not None:
+        if not options.names:
             fix = "name them, fleet load NAME --triton URL"
             raise LOAD.error(what="no models are named", where="the command line", fix=fix)
-        return TritonTarget(arguments.triton, written=written, limit_s=arguments.deadline), arguments.names
-    with opened(arguments.repository) as store:
+        return TritonTarget(options.triton, written=written, limit_s=options.deadline), options.names
+    with opened(options.repository) as store:
         client = AsyncClient(
-            alias=arguments.alias,
-            endpoint_name=arguments.endpoint,
-            target=arguments.target,
-            repository=store.url,
+            alias=options.alias, endpoint_name=options.endpoint, target=options.target, repository=store.url
         )
-        names = arguments.names or read_manifest(store).manifest.names
+        names = options.names or read_manifest(store).manifest.names
     if not names:
         fix = "publish models, or name them"
         raise LOAD.error(what="the repository has no models", where=store.url, fix=fix)
-    return EndpointTarget(client, written=written, limit_s=arguments.deadline), names
+    return EndpointTarget(client, written=written, limit_s=options.deadline), names
 
 
-def _schedule(arguments: argparse.Namespace, models: Sequence[str], seed: int) -> Schedule:
-    if arguments.trace is not None:
-        return read(arguments.trace, models)
-    if arguments.scenario is not None:
-        return read_scenario(arguments.scenario, models)
-    return scheduled(_traffic(arguments), models, seed=seed)
+def _schedule(options: LoadOptions, models: Sequence[str], seed: int) -> Schedule:
+    if options.trace is not None:
+        return read(options.trace, models)
+    if options.scenario is not None:
+        return read_scenario(options.scenario, models)
+    return scheduled(_traffic(options), models, seed=seed)
 
 
-def _traffic(arguments: argparse.Namespace) -> Traffic:
-    if not arguments.rate or arguments.duration is None:
+def _traffic(options: LoadOptions) -> Traffic:
+    if not options.rate or options.duration is None:
         raise LOAD.error(
             what="the requests are missing",
             where="the command line",
             fix="give --rate 50/s and --for 5m, or --trace FILE, or --scenario FILE",
         )
     return Traffic(
-        rates=tuple(arguments.rate),
-        seconds=arguments.duration,
-        burstiness=arguments.burstiness,
-        popularity=arguments.popularity,
-        present_s=arguments.present,
+        rates=tuple(options.rate),
+        seconds=options.duration,
+        burstiness=options.burstiness,
+        popularity=options.popularity,
+        present_s=options.present,
     )
 
 

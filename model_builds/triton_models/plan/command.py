@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 from collections.abc import Collection, Sequence
@@ -21,6 +20,7 @@ from triton_models.load.schedule import read
 from triton_models.load.streams import read_scenario
 from triton_models.plan.logs import read_logs
 from triton_models.plan.offer import offers
+from triton_models.plan.options import PlanOptions
 from triton_models.plan.page import page
 from triton_models.plan.planning import Fleet, Limits, Planner
 from triton_models.plan.result import PlanResult, write
@@ -40,31 +40,31 @@ _HOUR_S, _DAY_S = 3600.0, 86_400.0
 _LONGEST_S = 31 * _DAY_S
 
 
-def run(arguments: argparse.Namespace) -> PlanResult:
+def run(options: PlanOptions) -> PlanResult:
     """Run `fleet plan --models NxSIZE|DIR` with `--requests` or `--trace`."""
-    if arguments.report is not None and not arguments.report.parent.is_dir():
-        what, fix = f"there is no folder {arguments.report.parent}", "name a file in a folder that exists"
+    if options.report is not None and not options.report.parent.is_dir():
+        what, fix = f"there is no folder {options.report.parent}", "name a file in a folder that exists"
         raise ARGUMENTS.error(what=what, where="--report", fix=fix)
-    models = _models(arguments)
+    models = _models(options)
     raise_if_any(unknown_memory(each) for each in models if each.memory.is_unknown)
-    if arguments.busy is not None:
-        given = Range.measured(arguments.busy, "given")
+    if options.busy is not None:
+        given = Range.measured(options.busy, "given")
         models = [replace(each, busy_s=given) for each in models]
-    traffic = _traffic(arguments, models)
+    traffic = _traffic(options, models)
     backends = frozenset().union(*(each.backends for each in models))
-    region = arguments.region
-    offered = offers(arguments.types, backends=backends, usd_per_hour=arguments.price, region=region)
-    limits = Limits(waiting=arguments.waiting, p99_s=arguments.p99)
+    region = options.region
+    offered = offers(options.types, backends=backends, usd_per_hour=options.price, region=region)
+    limits = Limits(waiting=options.waiting, p99_s=options.p99)
     progress("The first plan on a machine takes some seconds longer: the simulation is compiled.")
-    today = None if arguments.compare is None else _today(arguments.compare, backends)
-    plan = Planner(models, traffic, limits).plan(offered, pinned=_pinned(arguments, models), today=today)
-    if arguments.report is not None:
-        arguments.report.write_text(page(plan), encoding="utf-8")
-    hot = plan.hot if _named(arguments) else ()
-    written = arguments.write if plan.best is not None else None
+    today = None if options.compare is None else _today(options.compare, backends)
+    plan = Planner(models, traffic, limits).plan(offered, pinned=_pinned(options, models), today=today)
+    if options.report is not None:
+        options.report.write_text(page(plan), encoding="utf-8")
+    hot = plan.hot if _named(options) else ()
+    written = options.write if plan.best is not None else None
     if plan.best is not None and written is not None:
         write(plan.best, hot, written)
-    return PlanResult(plan=plan, hot=hot, written=written, page=arguments.report)
+    return PlanResult(plan=plan, hot=hot, written=written, page=options.report)
 
 
 def _today(endpoint: str, backends: Collection[str]) -> Fleet:
@@ -78,25 +78,25 @@ def _today(endpoint: str, backends: Collection[str]) -> Fleet:
     return Fleet(offer=offer, least=variant.count, most=variant.count)
 
 
-def _models(arguments: argparse.Namespace) -> Sequence[Profile]:
-    if arguments.models is None and not arguments.repository:
+def _models(options: PlanOptions) -> Sequence[Profile]:
+    if options.models is None and not options.repository:
         fix = "give --models 300x200MB, --models DIR, or --repository URL"
         raise PROFILE.error(what="the models are missing", where="the command line", fix=fix)
-    if arguments.models is None:
-        return _published(arguments.repository)
-    found = _ALIKE.fullmatch(arguments.models)
+    if options.models is None:
+        return _published(options.repository)
+    found = _ALIKE.fullmatch(options.models)
     if found is None:
-        return of_folder(Path(arguments.models))
+        return of_folder(Path(options.models))
     count, size = int(found[1].replace(",", "")), float(found[2]) * _UNITS[found[3]]
     if not (1 <= count <= _MOST_MODELS and size > 0):
         fix = f"give 1 to {_MOST_MODELS:,} models, such as 300x200MB"
         raise PROFILE.error(what=f"there are {count:,} models", where="--models", fix=fix)
-    return alike(count, size=size, backend=arguments.backend)
+    return alike(count, size=size, backend=options.backend)
 
 
-def _named(arguments: argparse.Namespace) -> bool:
+def _named(options: PlanOptions) -> bool:
     """Return whether the models are those of a fleet, with their names."""
-    return arguments.models is None or _ALIKE.fullmatch(arguments.models) is None
+    return options.models is None or _ALIKE.fullmatch(options.models) is None
 
 
 def _published(repository: str | None) -> Sequence[Profile]:
@@ -117,35 +117,35 @@ def _published(repository: str | None) -> Sequence[Profile]:
     return [each.profile for each in artifacts.values() if each.profile is not None]
 
 
-def _traffic(arguments: argparse.Namespace, models: Sequence[Profile]) -> Traffic:
+def _traffic(options: PlanOptions, models: Sequence[Profile]) -> Traffic:
     names = [each.name for each in models]
-    if arguments.trace is not None:
-        return Recorded(schedule=read(arguments.trace, names, longest_s=_LONGEST_S, named=_named(arguments)))
-    if arguments.scenario is not None:
-        return Recorded(schedule=read_scenario(arguments.scenario, names))
-    if arguments.counts is not None:
-        return Recorded(schedule=read_counts(arguments.counts, names, seed=arguments.seed))
-    if arguments.from_logs is not None:
-        found = read_logs(arguments.from_logs, names, days=arguments.days, named=_named(arguments))
+    if options.trace is not None:
+        return Recorded(schedule=read(options.trace, names, longest_s=_LONGEST_S, named=_named(options)))
+    if options.scenario is not None:
+        return Recorded(schedule=read_scenario(options.scenario, names))
+    if options.counts is not None:
+        return Recorded(schedule=read_counts(options.counts, names, seed=options.seed))
+    if options.from_logs is not None:
+        found = read_logs(options.from_logs, names, days=options.days, named=_named(options))
         return Recorded(schedule=found)
-    if arguments.requests is None:
+    if options.requests is None:
         fix = "give --requests 50/s, --scenario FILE, --trace FILE, --counts FILE or --from-logs ENDPOINT"
         raise REQUESTS.error(what="the requests are missing", where="the command line", fix=fix)
-    if len(arguments.requests) > 1:
+    if len(options.requests) > 1:
         fix = "give one rate, or a trace with --trace"
         raise REQUESTS.error(what="several rates", where="--requests", fix=fix)
-    [rate] = arguments.requests
+    [rate] = options.requests
     return Steady(
         rate=rate,
-        seconds=arguments.duration or min(_DAY_S, max(_HOUR_S, _ENOUGH / rate)),
+        seconds=options.duration or min(_DAY_S, max(_HOUR_S, _ENOUGH / rate)),
         models=len(models),
-        popularity=arguments.popularity,
-        seed=arguments.seed,
+        popularity=options.popularity,
+        seed=options.seed,
     )
 
 
-def _pinned(arguments: argparse.Namespace, models: Sequence[Profile]) -> int:
-    pin: int | float = arguments.pin
+def _pinned(options: PlanOptions, models: Sequence[Profile]) -> int:
+    pin: int | float = options.pin
     count = pin if isinstance(pin, int) else math.floor(pin * len(models))
     if count <= len(models):
         return count

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import time
 from collections import Counter
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_models.artifact.profile import LIKELY
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.tables import Column, numbers, table
 from triton_models.load.account import deployed
@@ -140,20 +140,35 @@ def in_gpu_seconds(
     return found, f"the seconds for which a request keeps a GPU busy: {listed}"
 
 
-def run(arguments: argparse.Namespace) -> Costs:
+@dataclass(frozen=True, kw_only=True)
+class CostsOptions(opt.RepositoryOptions):
+    """Options of `fleet costs`."""
+
+    signals: opt.Url = opt.option("where clients write, such as s3://bucket/signals/", required=True)
+    alias: opt.Name | None = opt.option(opt.ALIAS, within=opt.ONE)
+    endpoint: opt.Name | None = opt.option(opt.ENDPOINT, within=opt.ONE)
+    month: datetime | None = opt.option("a month (default: this one)", type=opt.month, metavar="YYYY-MM")
+    bill: opt.Usd | None = opt.option("what the instances cost then")
+    tenants: opt.File | None = opt.option("a CSV file with the columns model and tenant: sum these")
+    gpu_seconds: bool = opt.flag(
+        "divide by the seconds for which a request keeps a GPU busy, by the profiles in the repository"
+    )
+
+
+def run(options: CostsOptions) -> Costs:
     """Run `fleet costs --signals URL (--alias NAME | --endpoint NAME)`."""
     now = datetime.now(timezone.utc)
-    start = arguments.month or now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    start = options.month or now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     if start > now:
         fix = "name a month that has begun"
         raise COSTS.error(what=f"{start:%Y-%m} has not begun", where="--month", fix=fix)
     end = min(time.time(), _next_month(start).timestamp())
-    endpoint = endpoint_of(arguments).endpoint
-    with opened(arguments.signals) as store:
+    endpoint = endpoint_of(alias=options.alias, endpoint=options.endpoint).endpoint
+    with opened(options.signals) as store:
         signals = read(store, endpoint, since=start.timestamp(), until=end)
     instances = deployed(endpoint)
     usd_per_hour = [each.usd_per_hour(each.count) for each in instances.variants]
-    bill, source = arguments.bill, "as given"
+    bill, source = options.bill, "as given"
     if bill is None:
         if None in usd_per_hour:
             fix = "give what they cost with --bill USD"
@@ -161,10 +176,10 @@ def run(arguments: argparse.Namespace) -> Costs:
         bill = sum(each or 0.0 for each in usd_per_hour) * signals.seconds / _HOUR_S
         source = "the price of the instances that it has now"
     counts, measure = signals.counts, "the time of the requests, which includes that in queues and networks"
-    if arguments.gpu_seconds:
-        with opened(arguments.repository) as store:
+    if options.gpu_seconds:
+        with opened(options.repository) as store:
             counts, measure = in_gpu_seconds(signals.counts, read_manifest(store.repository, s3=store.s3))
-    tenants = {} if arguments.tenants is None else _tenants(arguments.tenants)
+    tenants = {} if options.tenants is None else _tenants(options.tenants)
     by_tenant = added({tenants.get(model, model): each} for (model, _), each in counts.items())
     capacity_s = (instances.gpus or sum(each.count for each in instances.variants)) * signals.seconds
     rows, idle = divided(by_tenant, bill=bill, capacity_s=capacity_s)

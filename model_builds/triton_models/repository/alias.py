@@ -7,7 +7,6 @@ endpoint's name.
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -58,14 +57,11 @@ class Aliased:
         return json.dumps({"endpoint": self.endpoint, "target": str(self.target)})
 
 
-def endpoint_of(arguments: argparse.Namespace) -> Aliased:
-    """Return the endpoint of `--alias`, or of `--endpoint` and, for verbs that have it, `--target`."""
-    if arguments.alias is not None:
-        return read_alias(arguments.alias)
-    target = getattr(arguments, "target", None)
-    return Aliased(
-        endpoint=arguments.endpoint, target=None if target is None else ArtifactTarget.parse(target)
-    )
+def endpoint_of(*, alias: str | None, endpoint: str | None, target: str | None = None) -> Aliased:
+    """Return the endpoint of `--alias`, or of `--endpoint` and `--target`; one of the first two is given."""
+    if alias is not None:
+        return read_alias(alias)
+    return Aliased(endpoint=endpoint or "", target=None if target is None else ArtifactTarget.parse(target))
 
 
 def read_alias(name: str, *, ssm: Any = None) -> Aliased:

@@ -7,12 +7,12 @@ GPU of the same compute capability TensorRT warns, and the plan may be slower.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from triton_models.artifact.networks import PlanHeader
 from triton_models.artifact.targets import built_gpu
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.outcome import JsonReady
 from triton_models.repository.endpoints import Endpoint, deployed, planned
@@ -82,21 +82,31 @@ def _looked_up(model: ModelRecord, endpoint: Endpoint) -> Iterator[str]:
         yield from filter(None, [artifact or last or next(iter(model.current.values()), None)])
 
 
-def run(arguments: argparse.Namespace) -> Fit:
+@dataclass(frozen=True, kw_only=True)
+class CheckEndpointOptions(opt.RepositoryOptions):
+    """Options of `fleet check-endpoint`."""
+
+    names: Sequence[opt.Name] = opt.argument("only these models", nargs="*")
+    endpoint: opt.Name | None = opt.option("a deployed endpoint; its instance type and release are looked up")
+    instance_type: opt.Type | None = opt.option(opt.INSTANCE_TYPE)
+    release: str | None = opt.option("the endpoint's Triton release, such as 25.09")
+
+
+def run(options: CheckEndpointOptions) -> Fit:
     """Run `fleet check-endpoint [NAME...] (--endpoint NAME | --instance-type TYPE --release RELEASE)`."""
-    with opened(arguments.repository) as store:
-        endpoint = _wanted(arguments)
+    with opened(options.repository) as store:
+        endpoint = _wanted(options)
         manifest = read(store).manifest
-    return check_endpoint(manifest, endpoint, models=arguments.names)
+    return check_endpoint(manifest, endpoint, models=options.names)
 
 
-def _wanted(arguments: argparse.Namespace) -> Endpoint:
-    if arguments.endpoint and not (arguments.instance_type or arguments.release):
+def _wanted(options: CheckEndpointOptions) -> Endpoint:
+    if options.endpoint and not (options.instance_type or options.release):
         import boto3.session
 
-        return deployed(arguments.endpoint, boto3.session.Session().client("sagemaker"))
-    if arguments.instance_type and arguments.release and not arguments.endpoint:
-        return planned(instance_type=arguments.instance_type, release=arguments.release)
+        return deployed(options.endpoint, boto3.session.Session().client("sagemaker"))
+    if options.instance_type and options.release and not options.endpoint:
+        return planned(instance_type=options.instance_type, release=options.release)
     raise CHECK_ENDPOINT.error(
         what="the endpoint is missing",
         where="the command line",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from triton_models.artifact.evidence import Evidence
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.targets import ArtifactTarget, built_gpu
+from triton_models.base import options as opt
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
 from triton_models.base.tables import Column, table
@@ -78,11 +78,19 @@ class Artifacts(JsonReady):
         ]
 
 
-def run(arguments: argparse.Namespace, *, s3: S3Client | None = None) -> Artifacts:
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions(opt.RepositoryOptions):
+    """Options of `fleet history`."""
+
+    names: Sequence[opt.Name] = opt.argument("only these models", nargs="*")
+    verify: bool = opt.flag("read every artifact and compare its SHA-256")
+
+
+def run(options: HistoryOptions, *, s3: S3Client | None = None) -> Artifacts:
     """Run `fleet history [NAME...] [--verify]`."""
-    with opened(arguments.repository, s3) as store:
-        rows = tuple(published(read(store).manifest, arguments.names))
-        verified = verify(rows, store) if arguments.verify else None
+    with opened(options.repository, s3) as store:
+        rows = tuple(published(read(store).manifest, options.names))
+        verified = verify(rows, store) if options.verify else None
     return Artifacts(repository=store.url, artifacts=rows, verified=verified)
 
 

@@ -7,7 +7,6 @@ interrupted promotion has changed either all names or none. The next one copies 
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_rehearsal, refused
 from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
@@ -28,7 +28,7 @@ from triton_models.repository.s3 import S3Client, aws_errors, in_parallel, publi
 from triton_models.repository.stored_manifest import read
 from triton_models.repository.tested import ArtifactsTested
 from triton_models.repository.upload import PART_BYTES, missing, upload
-from triton_models.repository.watch import Watch, asked
+from triton_models.repository.watch import Watch, watch_from_options
 
 NOTHING_TO_PROMOTE = Check(id="nothing-to-promote", source=FROM_ARGUMENTS)
 SAME_REPOSITORY = Check(id="same-repository", source=FROM_ARGUMENTS)
@@ -80,19 +80,58 @@ class Promoted(JsonReady):
             yield f"No alarm fired for {self.watched_s:.0f} s."
 
 
-def run(arguments: argparse.Namespace) -> Promoted:
+@dataclass(frozen=True, kw_only=True)
+class PromoteOptions(opt.AccountOptions):
+    """Options of `fleet promote`."""
+
+    names: Sequence[opt.Name] = opt.argument("the models", nargs="*", within=opt.ONE)
+    all: bool = opt.flag("promote every model", within=opt.ONE)
+    only: opt.File | None = opt.option(
+        "promote exactly the artifacts that were tested: FILE is of `fleet smoke --tested FILE`",
+        within=opt.ONE,
+    )
+    source: opt.Url = opt.option(
+        "the repository in which they were tested, s3://bucket/prefix/", "--from", required=True
+    )
+    to: opt.Url = opt.option("the repository that gets them, s3://bucket/prefix/", required=True)
+    portable: bool = opt.flag(opt.PORTABLE)
+    target: opt.Target | None = opt.option(
+        "only the artifacts for this target, such as sm86-trt10.13.3 (default: for all)"
+    )
+    dry_run: bool = opt.flag("only list what would be copied")
+    watch: opt.Duration | None = opt.option(
+        "afterwards, read alarms for this time, such as 15m: if one fires, all names go back",
+        within=opt.ALARMS,
+    )
+    alarms: Sequence[str] = opt.option(
+        opt.ALARM_NAMES, nargs="+", default=(), metavar="ALARM", within=opt.ALARMS
+    )
+    endpoint: str | None = opt.option(opt.ALARM_ENDPOINT, within=opt.ALARMS)
+    profile: opt.Name | None = opt.option(opt.PROFILE, within=opt.AWS)
+    region: str | None = opt.option(opt.REGION, within=opt.AWS)
+    from_profile: opt.Name | None = opt.option(
+        "the AWS profile for the source (default: --profile)", within=opt.AWS
+    )
+    from_region: str | None = opt.option(
+        "the AWS region of the source (default: --region)", within=opt.AWS, metavar="REGION"
+    )
+
+
+def run(options: PromoteOptions) -> Promoted:
     """Run `fleet promote (NAME... | --all | --only FILE) --from URL --to URL [--watch TIME]`."""
-    watch = asked(arguments, repository=arguments.to)
-    with opened(arguments.source, profile=arguments.from_profile, region=arguments.from_region) as source:
+    watch = watch_from_options(
+        seconds=options.watch, alarms=options.alarms, endpoint=options.endpoint, repository=options.to
+    )
+    with opened(options.source, profile=options.from_profile, region=options.from_region) as source:
         return promote(
-            None if arguments.all or arguments.only else arguments.names,
+            None if options.all or options.only else options.names,
             source=source.url,
-            repository=arguments.to,
+            repository=options.to,
             source_s3=source.s3,
-            portable=arguments.portable or is_rehearsal(),
-            target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
-            only=ArtifactsTested.read(arguments.only) if arguments.only else None,
-            dry_run=arguments.dry_run,
+            portable=options.portable or is_rehearsal(),
+            target=ArtifactTarget.parse(options.target) if options.target else None,
+            only=ArtifactsTested.read(options.only) if options.only else None,
+            dry_run=options.dry_run,
             watch=watch,
         )
 

@@ -7,7 +7,6 @@ concurrent publisher of these artifacts fails and is asked to wait. `--resume` c
 
 from __future__ import annotations
 
-import argparse
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
@@ -157,15 +157,30 @@ def prune(
     )
 
 
-def run(arguments: argparse.Namespace) -> Pruned:
+@dataclass(frozen=True, kw_only=True)
+class PruneOptions(opt.RepositoryOptions):
+    """Options of `fleet prune`."""
+
+    keep: opt.Integer = opt.option("keep the newest N artifacts of each model", required=True)
+    older_than: int = opt.option(
+        "delete only artifacts that have not been current for this long (default: %(default)s)",
+        default=7,
+        type=int,
+        metavar="DAYS",
+    )
+    dry_run: bool = opt.flag("only list what would be deleted")
+    resume: bool = opt.flag("finish an interrupted run")
+
+
+def run(options: PruneOptions) -> Pruned:
     """Run `fleet prune --keep N [--older-than DAYS] [--dry-run]`."""
-    _check_numbers(arguments.keep, arguments.older_than)
+    _check_numbers(options.keep, options.older_than)
     return prune(
-        repository=arguments.repository,
-        keep=arguments.keep,
-        older_than=timedelta(days=arguments.older_than),
-        dry_run=arguments.dry_run,
-        resume=arguments.resume,
+        repository=options.repository,
+        keep=options.keep,
+        older_than=timedelta(days=options.older_than),
+        dry_run=options.dry_run,
+        resume=options.resume,
     )
 
 

@@ -7,7 +7,6 @@ publication has changed either all names or none; the next one uploads the missi
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import math
 from collections import defaultdict
@@ -30,6 +29,7 @@ from triton_models.artifact.pack.pack import Artifact
 from triton_models.artifact.plans import is_portable, is_rehearsal, refused, tensorrt_versions
 from triton_models.artifact.profile import Profile
 from triton_models.artifact.targets import ArtifactTarget
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.files import file_digest
@@ -152,13 +152,32 @@ def publish(
     )
 
 
-def run(arguments: argparse.Namespace) -> Published:
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions(opt.RepositoryOptions):
+    """Options of `fleet publish`."""
+
+    artifacts: Sequence[opt.AnyPath] = opt.argument(
+        "a .tar.gz that `fleet pack` wrote", "ARTIFACT", nargs="+"
+    )
+    portable: bool = opt.flag(opt.PORTABLE)
+    target: opt.Target | None = opt.option(
+        "make them current for this target only, such as sm86-trt10.13.3 (default: all that they run on)"
+    )
+    share: opt.Share | None = opt.option(
+        "give them a share of their models' requests instead, such as 5%%: see `fleet rollout`",
+        within=opt.EITHER,
+    )
+    shadow: opt.Share | None = opt.option(opt.SHADOW, within=opt.EITHER)
+    tolerance: float | None = opt.option(opt.TOLERANCE, type=float, metavar="NUMBER")
+
+
+def run(options: PublishOptions) -> Published:
     """Run `fleet publish ARTIFACT... [--repository URL] [--portable] [--target TARGET]`."""
-    target = ArtifactTarget.parse(arguments.target) if arguments.target else None
-    portable = arguments.portable or is_rehearsal()
-    with opened(arguments.repository) as store:
-        artifacts = read_artifacts(arguments.artifacts, read(store).manifest)
-    trial = trial_of(arguments)
+    target = ArtifactTarget.parse(options.target) if options.target else None
+    portable = options.portable or is_rehearsal()
+    with opened(options.repository) as store:
+        artifacts = read_artifacts(options.artifacts, read(store).manifest)
+    trial = trial_of(share=options.share, shadow=options.shadow, tolerance=options.tolerance)
     return publish(
         artifacts,
         repository=store.url,
@@ -169,15 +188,15 @@ def run(arguments: argparse.Namespace) -> Published:
     )
 
 
-def trial_of(arguments: argparse.Namespace) -> Trial | None:
+def trial_of(*, share: float | None, shadow: float | None, tolerance: float | None) -> Trial | None:
     """Return what --share, or --shadow and --tolerance, give to a candidate; None without either."""
-    if arguments.tolerance is not None and arguments.shadow is None:
+    if tolerance is not None and shadow is None:
         fix = "give --shadow as well, such as --shadow 5%"
         raise CANDIDATE.error(what="no answers are compared", where="--tolerance", fix=fix)
-    if arguments.share is not None:
-        return Trial(share=arguments.share)
-    if arguments.shadow is not None:
-        return Trial(share=arguments.shadow, shadow=True, tolerance=arguments.tolerance)
+    if share is not None:
+        return Trial(share=share)
+    if shadow is not None:
+        return Trial(share=shadow, shadow=True, tolerance=tolerance)
     return None
 
 

@@ -6,13 +6,13 @@ artifact, earlier or later. `--run` restores those of all models that moved toge
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from triton_models.artifact.layout import digest_of_artifact
 from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import Problem, raise_if_any
 from triton_models.base.outcome import JsonReady
@@ -197,17 +197,46 @@ def rollback_run(
     return RunRolledBack(repository=store.url, run=run, models=models, left=tuple(left), dry_run=dry_run)
 
 
-def run(arguments: argparse.Namespace) -> RolledBack | RunRolledBack:
+@dataclass(frozen=True, kw_only=True)
+class RollbackOptions(opt.RepositoryOptions):
+    """Options of `fleet rollback`."""
+
+    model: opt.Name | None = opt.argument("the model", nargs="?", within=opt.ONE)
+    of_run: str | None = opt.option(
+        "instead, all models that one promotion or build has moved, in one write: its id in `fleet "
+        "history`, or last",
+        "--run",
+        metavar="RUN",
+        within=opt.ONE,
+    )
+    to: str | None = opt.option(
+        "the file name or digest of the artifact (default: the one before the current one)",
+        metavar="ARTIFACT",
+    )
+    target: opt.Target | None = opt.option(
+        "only for this target, such as sm86-trt10.13.3 (default: all that have an earlier artifact)"
+    )
+    dry_run: bool = opt.flag("only list what would change")
+    watch: opt.Duration | None = opt.option(
+        "read alarms for this time, such as 15m, and take the run back only if one fires", within=opt.ALARMS
+    )
+    alarms: Sequence[str] = opt.option(
+        opt.ALARM_NAMES, nargs="+", default=(), metavar="ALARM", within=opt.ALARMS
+    )
+    endpoint: str | None = opt.option(opt.ALARM_ENDPOINT, within=opt.ALARMS)
+
+
+def run(options: RollbackOptions) -> RolledBack | RunRolledBack:
     """Run `fleet rollback (NAME [--to ARTIFACT] [--target TARGET] | --run RUN) [--watch TIME]`."""
-    watching = arguments.watch is not None or arguments.alarms or arguments.endpoint
-    if watching and (arguments.of_run is None or arguments.dry_run):
+    watching = options.watch is not None or options.alarms or options.endpoint
+    if watching and (options.of_run is None or options.dry_run):
         raise ROLLBACK_OPTIONS.error(
             what="--watch, --alarms and --endpoint are for --run, without --dry-run",
             where="the command line",
             fix="give --run last, or the id of a run in `fleet history`",
         )
-    if arguments.of_run is not None:
-        if arguments.to or arguments.target:
+    if options.of_run is not None:
+        if options.to or options.target:
             raise ROLLBACK_OPTIONS.error(
                 what="--run cannot be combined with --to or --target",
                 where="the command line",
@@ -215,27 +244,33 @@ def run(arguments: argparse.Namespace) -> RolledBack | RunRolledBack:
                 fix="omit them, or give the name of a model instead of --run",
             )
         if watching:
-            return _watched(arguments)
-        return rollback_run(arguments.of_run, repository=arguments.repository, dry_run=arguments.dry_run)
+            return _watched(options.of_run, options)
+        return rollback_run(options.of_run, repository=options.repository, dry_run=options.dry_run)
     return rollback(
-        arguments.model,
-        repository=arguments.repository,
-        to=arguments.to,
-        target=ArtifactTarget.parse(arguments.target) if arguments.target else None,
-        dry_run=arguments.dry_run,
+        options.model or "",
+        repository=options.repository,
+        to=options.to,
+        target=ArtifactTarget.parse(options.target) if options.target else None,
+        dry_run=options.dry_run,
     )
 
 
-def _watched(arguments: argparse.Namespace) -> RunRolledBack:
+def _watched(of_run: str, options: RollbackOptions) -> RunRolledBack:
     """Take a run back if an alarm fires."""
-    from triton_models.repository.watch import RUN, asked
+    from triton_models.repository.watch import RUN, watch_from_options
 
-    with opened(arguments.repository) as store:
-        watch = asked(arguments, repository=store.url, where=RUN)
-        run = _run_id(arguments.of_run, read(store).manifest, where=store.repository.manifest_url)
+    with opened(options.repository) as store:
+        watch = watch_from_options(
+            seconds=options.watch,
+            alarms=options.alarms,
+            endpoint=options.endpoint,
+            repository=store.url,
+            where=RUN,
+        )
+        run = _run_id(of_run, read(store).manifest, where=store.repository.manifest_url)
         if watch is not None:
             watch.follow(run, store, by=publisher())
-    return RunRolledBack(repository=store.url, run=run, models=(), watched_s=arguments.watch)
+    return RunRolledBack(repository=store.url, run=run, models=(), watched_s=options.watch)
 
 
 def _way_back(model: str, record: ModelRecord, run: str, store: Store) -> tuple[RolledBack, bool] | None:

@@ -5,7 +5,6 @@ Before a promotion, they are read as well: an alarm that fires already says noth
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -114,12 +113,19 @@ class Watch:
         return firing, [WATCH.problem(what=unread, where=self.where, fix=fix)] if unread else []
 
 
-def asked(arguments: argparse.Namespace, *, repository: str, where: str = PROMOTION) -> Watch | None:
+def watch_from_options(
+    *,
+    seconds: float | None,
+    alarms: Sequence[str],
+    endpoint: str | None,
+    repository: str | None,
+    where: str = PROMOTION,
+) -> Watch | None:
     """Return the watch of `--watch TIME [--alarms NAME...] [--endpoint NAME]`; None without it."""
-    given = bool(arguments.alarms or arguments.endpoint)
-    if arguments.watch is None and not given:
+    given = bool(alarms or endpoint)
+    if seconds is None and not given:
         return None
-    if arguments.watch is None or not given:
+    if seconds is None or not given:
         what, fix = (
             ("no alarms are named", _NAME_ALARMS) if not given else ("no time is given", "add --watch 15m")
         )
@@ -131,14 +137,12 @@ def asked(arguments: argparse.Namespace, *, repository: str, where: str = PROMOT
     config = Config(retries={"mode": "standard", "total_max_attempts": 3}, connect_timeout=5, read_timeout=10)
     with opened(repository) as store:
         session, region = boto3.session.Session(), bucket_region(store)
-        alarms = [*arguments.alarms]
-        if arguments.endpoint:
+        names = [*alarms]
+        if endpoint:
             sagemaker = session.client("sagemaker", region_name=region, config=config)
-            alarms += _rollback_alarms(arguments.endpoint, sagemaker, where)
+            names += _rollback_alarms(endpoint, sagemaker, where)
         cloudwatch = session.client("cloudwatch", region_name=region, config=config)
-    return Watch(
-        alarms=list(dict.fromkeys(alarms)), seconds=arguments.watch, cloudwatch=cloudwatch, where=where
-    )
+    return Watch(alarms=list(dict.fromkeys(names)), seconds=seconds, cloudwatch=cloudwatch, where=where)
 
 
 def _rollback_alarms(endpoint: str, sagemaker: Any, where: str) -> list[str]:

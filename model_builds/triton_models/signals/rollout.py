@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.outcome import live
 from triton_models.base.tables import Column, numbers, table
@@ -82,23 +82,45 @@ class Shown:
             yield f"The candidate is {self.verdict.decision}{f': {reasons}' if reasons else ''}."
 
 
-def run(arguments: argparse.Namespace) -> Shown:
+_PLACE = opt.OneOf()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutOptions(opt.RepositoryOptions):
+    """Options of `fleet rollout`."""
+
+    model: opt.Name = opt.argument("the model")
+    promote: bool = opt.flag("make the candidate current", within=opt.EITHER)
+    back: bool = opt.flag("send it no more requests", "--return", within=opt.EITHER)
+    share: opt.Share | None = opt.option("give it another share, such as 20%%", within=opt.EITHER)
+    shadow: opt.Share | None = opt.option(opt.SHADOW, within=opt.EITHER)
+    tolerance: float | None = opt.option(opt.TOLERANCE, type=float, metavar="NUMBER")
+    watch: opt.Duration | None = opt.option(
+        "compare both for so long, and promote it or take it back as soon as they differ or do not",
+        within=opt.EITHER,
+    )
+    signals: opt.Url | None = opt.option(opt.SIGNALS)
+    alias: opt.Name | None = opt.option(opt.ALIAS, within=_PLACE)
+    endpoint: opt.Name | None = opt.option(opt.ENDPOINT, within=_PLACE)
+
+
+def run(options: RolloutOptions) -> Shown:
     """Run `fleet rollout NAME [--promote | --return | --share SHARE | --watch TIME]`."""
-    watch, model = arguments.watch, arguments.model
-    if (watch or arguments.signals) and not (arguments.signals and (arguments.alias or arguments.endpoint)):
+    watch, model = options.watch, options.model
+    if (watch or options.signals) and not (options.signals and (options.alias or options.endpoint)):
         fix = "give --signals URL, and --alias NAME or --endpoint NAME"
         raise ROLLOUT.error(what="the signals of both versions are needed", where="--watch", fix=fix)
-    with opened(arguments.repository) as store:
+    with opened(options.repository) as store:
         step = _candidate(read(store).manifest, model, store)
-        trial = trial_of(arguments)
+        trial = trial_of(share=options.share, shadow=options.shadow, tolerance=options.tolerance)
         if trial is not None:
             return Shown(model=model, step=_shared(store, model, step, trial))
-        if arguments.promote or arguments.back:
-            return Shown(model=model, step=_ended(store, model, step, promoted=arguments.promote))
-        if not arguments.signals:
+        if options.promote or options.back:
+            return Shown(model=model, step=_ended(store, model, step, promoted=options.promote))
+        if not options.signals:
             return Shown(model=model, step=step)
-        endpoint = endpoint_of(arguments).endpoint
-        with opened(arguments.signals) as signals:
+        endpoint = endpoint_of(alias=options.alias, endpoint=options.endpoint).endpoint
+        with opened(options.signals) as signals:
 
             def look() -> Shown:
                 return compared(store, signals, model=model, step=step, endpoint=endpoint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import time
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from triton_models.artifact.layout import model_of_key
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.clock import CLOCK, Clock
 from triton_models.base.outcome import printable
@@ -180,21 +180,44 @@ def _last_if_unknown(value: float) -> float:
     return -math.inf if math.isnan(value) else value
 
 
-def run(arguments: argparse.Namespace) -> Top:
+@dataclass(frozen=True, kw_only=True)
+class TopOptions(opt.AccountOptions):
+    """Options of `fleet top`."""
+
+    signals: opt.Url = opt.option("where clients write, such as s3://bucket/signals/", required=True)
+    alias: opt.Name | None = opt.option(opt.ALIAS, within=opt.ONE)
+    endpoint: opt.Name | None = opt.option(opt.ENDPOINT, within=opt.ONE)
+    profile: opt.Name | None = opt.option(opt.PROFILE, within=opt.AWS)
+    region: str | None = opt.option(opt.REGION, within=opt.AWS)
+    duration: opt.Duration = opt.option("how far to look back (default: 15m)", "--for", default=900.0)
+    sort: str = opt.option(
+        "the column to sort by (default: %(default)s)",
+        default="requests",
+        choices=("requests", "failed", "p50", "p99", "waited", "time", "log"),
+    )
+    artifacts: bool = opt.flag("count the artifacts of a model apart")
+    most: opt.Count = opt.option("the models to list (default: %(default)s)", default=20)
+    log: bool = opt.flag(
+        "also count the requests in the endpoint's log, which has those of other SDKs as well"
+    )
+    live: bool = opt.flag("read again every 15 seconds, at a terminal")
+
+
+def run(options: TopOptions) -> Top:
     """Run `fleet top --signals URL (--alias NAME | --endpoint NAME)`; --live until it is interrupted."""
 
     def found() -> Top:
         return top(
-            arguments.signals,
-            endpoint=endpoint_of(arguments).endpoint,
-            seconds=arguments.duration,
-            sort=arguments.sort,
-            artifacts=arguments.artifacts,
-            shown=arguments.most,
-            log=arguments.log or arguments.sort == "log",
+            options.signals,
+            endpoint=endpoint_of(alias=options.alias, endpoint=options.endpoint).endpoint,
+            seconds=options.duration,
+            sort=options.sort,
+            artifacts=options.artifacts,
+            shown=options.most,
+            log=options.log or options.sort == "log",
         )
 
-    return follow(found) if arguments.live and sys.stdout.isatty() else found()
+    return follow(found) if options.live and sys.stdout.isatty() else found()
 
 
 def follow(found: Callable[[], Top], *, clock: Clock = CLOCK) -> NoReturn:

@@ -5,7 +5,6 @@ Each source is read on its own: one that cannot be read is named, and the others
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from triton_models.artifact.profile import LIKELY, MIB
 from triton_models.artifact.targets import ANY, ArtifactTarget
+from triton_models.base import options as opt
 from triton_models.base.alarm_condition import RUNBOOK
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
@@ -164,13 +164,26 @@ class _Named:
     undo: str
 
 
-def run(arguments: argparse.Namespace) -> Why:
+@dataclass(frozen=True, kw_only=True)
+class WhyOptions(opt.RepositoryOptions):
+    """Options of `fleet why`."""
+
+    model: opt.Name = opt.argument("the model's name in the repository")
+    alias: opt.Name | None = opt.option(opt.ALIAS, within=opt.ONE)
+    endpoint: opt.Name | None = opt.option(opt.ENDPOINT, within=opt.ONE)
+    target: opt.Target | None = opt.option(opt.ENDPOINT_TARGET)
+    signals: opt.Url | None = opt.option(opt.SIGNALS)
+    duration: opt.Duration = opt.option("how far to look back (default: 3h)", "--for", default=10_800.0)
+
+
+def run(options: WhyOptions) -> Why:
     """Run `fleet why NAME (--alias NAME | --endpoint NAME) [--signals URL]`."""
     now = time.time()
-    since = max(0.0, now - arguments.duration)
-    with opened(arguments.repository) as store:
-        asked = _Asked(model=arguments.model, place=endpoint_of(arguments), since=since, now=now)
-        found = list(_findings(asked, store, arguments.signals))
+    since = max(0.0, now - options.duration)
+    with opened(options.repository) as store:
+        place = endpoint_of(alias=options.alias, endpoint=options.endpoint, target=options.target)
+        asked = _Asked(model=options.model, place=place, since=since, now=now)
+        found = list(_findings(asked, store, options.signals))
     causes = [each for each in found if isinstance(each, Cause)]
     facts = [each for each in found if isinstance(each, Fact)]
     if not causes and all(each.what == _UNREAD for each in facts):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
@@ -14,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from triton_models.base import options as opt
 from triton_models.base.answers import largest_difference
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
@@ -65,37 +65,65 @@ _ONE_START = (
 )
 
 
-def run(arguments: argparse.Namespace) -> Comparison | Floors:
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(opt.RepositoryOptions):
+    """Options of `fleet compare`."""
+
+    names: Sequence[opt.Name] = opt.argument(f"{opt.NAMES}; a folder means all of its forms", nargs="+")
+    requests: opt.Count = opt.option("requests per model (default: %(default)s)", default=50)
+    concurrency: opt.Count = opt.option("concurrent callers (default: %(default)s)", default=4)
+    cold_starts: opt.Count = opt.option("cold starts per model (default: %(default)s)", default=3)
+    record: opt.File | None = opt.option("write what an endpoint or a GPU took, as JSON for the docs")
+    endpoint: opt.Name | None = opt.option(
+        "measure a deployed endpoint, which serves the artifacts in --repository (default: build the "
+        "models, and measure them on this machine)",
+        within=opt.EITHER,
+    )
+    gpu: str | None = opt.option(
+        "print the least time that each network's arithmetic and bytes need on a GPU; in the Triton "
+        "image on a machine with that GPU, also build and measure the models there",
+        within=opt.EITHER,
+    )
+    models: opt.Folder | None = opt.option(opt.MODELS)
+
+
+def run(options: CompareOptions) -> Comparison | Floors:
     """Run `fleet compare NAME...`: on this machine, on its GPU, on a deployed endpoint, or on paper."""
-    models = arguments.models
-    spelled = [[name] if ":" in name else forms_of(name, models) for name in arguments.names]
+    models = options.models
+    spelled = [[name] if ":" in name else forms_of(name, models) for name in options.names]
     names = list(dict.fromkeys(each for forms in spelled for each in forms))
     builds = dict(zip(names, load_builds(names, models), strict=True))
-    on_gpu = bool(arguments.gpu) and _is_here(arguments.gpu)
-    if arguments.record and not (on_gpu or arguments.endpoint):
+    gpu = options.gpu if options.gpu and _is_here(options.gpu) else ""
+    if options.record and not (gpu or options.endpoint):
         raise FleetError.of(
             what="nothing to record: no GPU is measured",
             where="--record",
             fix="add --endpoint NAME, or --gpu with this machine's GPU in the Triton image",
             rule="compare-record",
         )
-    if on_gpu or arguments.endpoint:
-        measured = (_compare_on_gpu if on_gpu else _compare_on_endpoint)(builds, arguments)
-        if arguments.record:
-            write_record(arguments.record, measured)
+    if gpu or options.endpoint:
+        measured = (
+            _compare_on_gpu(builds, options, gpu=gpu)
+            if gpu
+            else _compare_on_endpoint(builds, options, endpoint=options.endpoint or "")
+        )
+        if options.record:
+            write_record(options.record, measured)
         return measured
-    if arguments.gpu:
-        return floors(builds, arguments.gpu, models=models)
+    if options.gpu:
+        return floors(builds, options.gpu, models=models)
     return compare_locally(
         builds,
         models=models,
-        requests=arguments.requests,
-        concurrency=arguments.concurrency,
-        cold_starts=arguments.cold_starts,
+        requests=options.requests,
+        concurrency=options.concurrency,
+        cold_starts=options.cold_starts,
     )
 
 
-def _compare_on_endpoint(builds: Mapping[str, ModelDefinition], arguments: argparse.Namespace) -> Comparison:
+def _compare_on_endpoint(
+    builds: Mapping[str, ModelDefinition], options: CompareOptions, *, endpoint: str
+) -> Comparison:
     """Measure the answers of a deployed endpoint, with the current artifacts of its repository.
 
     The named models must be published. Their other forms are measured only if they are published.
@@ -107,14 +135,14 @@ def _compare_on_endpoint(builds: Mapping[str, ModelDefinition], arguments: argpa
     from triton_models.repository.objects import opened
     from triton_models.repository.stored_manifest import read
 
-    endpoint, requests, concurrency = arguments.endpoint, arguments.requests, arguments.concurrency
-    with opened(arguments.repository) as store:
+    requests, concurrency = options.requests, options.concurrency
+    with opened(options.repository) as store:
         manifest = read(store).manifest
         serving = deployed(endpoint, boto3.session.Session().client("sagemaker"))
     target = next(iter(serving.targets), None)
     client = Client(endpoint_name=endpoint, target=str(target) if target else None, repository=store.url)
     published = frozenset(manifest.names)
-    named = arguments.names
+    named = options.names
     there = {name: build for name, build in builds.items() if name in named or build.name in published}
     models = {name: manifest.model(build.name) for name, build in there.items()}
     sizes = {
@@ -125,7 +153,7 @@ def _compare_on_endpoint(builds: Mapping[str, ModelDefinition], arguments: argpa
     gpus = {each.gpu for each in serving.instance_types}
     gpu = gpus.pop() if len(gpus) == 1 else None
     known = [
-        _first_answer(name, build, ask[name], sizes[name], floor=_floor(name, build, gpu, arguments.models))
+        _first_answer(name, build, ask[name], sizes[name], floor=_floor(name, build, gpu, options.models))
         for name, build in there.items()
     ]
     missing = ", ".join(name for name in builds if name not in there)
@@ -151,7 +179,9 @@ def _floor(name: str, build: ModelDefinition, gpu: Gpu | None, models: Path | No
     return None
 
 
-def _compare_on_gpu(builds: Mapping[str, ModelDefinition], arguments: argparse.Namespace) -> Comparison:
+def _compare_on_gpu(
+    builds: Mapping[str, ModelDefinition], options: CompareOptions, *, gpu: str
+) -> Comparison:
     """Build every model for this machine's GPU, and measure it on the image's server, all loaded at once."""
     from triton_models.builds.build import build as build_model
     from triton_models.deliver.verify.server import local_server
@@ -166,24 +196,22 @@ def _compare_on_gpu(builds: Mapping[str, ModelDefinition], arguments: argparse.N
     ):
         for name, build in builds.items():
             progress(f"building {name}")
-            root = build_model(
-                name, output=Path(folder), release=release, gpu=arguments.gpu, models=arguments.models
-            )
-            floor = _floor(name, build, gpu_named(arguments.gpu), arguments.models)
+            root = build_model(name, output=Path(folder), release=release, gpu=gpu, models=options.models)
+            floor = _floor(name, build, gpu_named(gpu), options.models)
             size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
             ask[name] = _asking(build, server)
             start = time.perf_counter()
             loaded.enter_context(server.loaded(root, build.name))
             first = _first_answer(name, build, ask[name], size, floor=floor)
             known.append(replace(first, cold=(ColdStart(total_s=time.perf_counter() - start),)))
-        measured = measure(known, ask, requests=arguments.requests, concurrency=arguments.concurrency)
+        measured = measure(known, ask, requests=options.requests, concurrency=options.concurrency)
     return Comparison(
         where=f"the Triton server of {release} on {card}, driver {driver}",
         release=release,
         driver=driver,
         notes=("Cold start: from the load to the first answer, without unpacking.",),
-        requests=arguments.requests,
-        concurrency=arguments.concurrency,
+        requests=options.requests,
+        concurrency=options.concurrency,
         models=measured,
     )
 

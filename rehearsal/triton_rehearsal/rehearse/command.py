@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shlex
@@ -26,6 +25,7 @@ from triton_models.deliver.results import Step as BuildStep
 from triton_models.spec import ModelDefinition, model_names
 from triton_rehearsal.page import report
 from triton_rehearsal.page.server import PageServer
+from triton_rehearsal.rehearse.options import RehearseOptions
 from triton_rehearsal.rehearse.predictions import Prediction, import_frameworks
 from triton_rehearsal.rehearse.rehearsal import Deployed, Rehearsal
 from triton_rehearsal.rehearse.reporter import Reporter, Step
@@ -58,7 +58,7 @@ response = runtime.invoke_endpoint(
 print(response["Body"].read().decode())"""
 
 
-def run(arguments: argparse.Namespace) -> Outcome:
+def run(options: RehearseOptions) -> Outcome:
     """Deploy, build, publish, serve and verify; with `--stay`, keep running until interrupted.
 
     Raises:
@@ -66,33 +66,33 @@ def run(arguments: argparse.Namespace) -> Outcome:
         SystemExit: With `--stay`, the rehearsal was interrupted. The status is the rehearsal's exit code.
     """
     project, reporter = _project_root(), Reporter()
-    if arguments.report:
-        report.check_target(arguments.report)
-    scenario = None if arguments.scenario is None else read(arguments.scenario)
+    if options.report:
+        report.check_target(options.report)
+    scenario = None if options.scenario is None else read(options.scenario)
     _end_like_an_interrupt()
     start = time.perf_counter()
-    models = model_names() if arguments.all else arguments.names
+    models = model_names() if options.all else options.names
     with Rehearsal(
         project=project,
-        port=arguments.port,
+        port=options.port,
         models=models,
-        stage=arguments.stage,
-        gpu_memory=arguments.gpu_memory,
+        stage=options.stage,
+        gpu_memory=options.gpu_memory,
         scenario=scenario,
     ) as rehearsal:
         rehearsed: RehearsalResult | ScenarioResult
         if scenario is not None:
             reporter.say(scenario_announcement(scenario))
-            rehearsed = _play(rehearsal, reporter, scenario, arguments)
+            rehearsed = _play(rehearsal, reporter, scenario, options)
         else:
-            rehearsed = replace(_rehearse(rehearsal, reporter, start), of_named=bool(arguments.names))
-            if arguments.report:
-                _write_report(rehearsal.document(), reporter, arguments.report)
-            if arguments.stay:
+            rehearsed = replace(_rehearse(rehearsal, reporter, start), of_named=bool(options.names))
+            if options.report:
+                _write_report(rehearsal.document(), reporter, options.report)
+            if options.stay:
                 with PageServer(rehearsal.document) as page:
-                    _show(rehearsed, rehearsal, page.url, as_json=arguments.json)
+                    _show(rehearsed, rehearsal, page.url, as_json=options.json)
                     _wait_for_interrupt()
-    if arguments.stay:
+    if options.stay:
         sys.exit(rehearsed.exit_code)  # the result has been printed
     return rehearsed
 
@@ -168,11 +168,11 @@ def _serve(rehearsal: Rehearsal, reporter: Reporter) -> list[Prediction]:
 
 
 def _play(
-    rehearsal: Rehearsal, reporter: Reporter, scenario: Scenario, arguments: argparse.Namespace
+    rehearsal: Rehearsal, reporter: Reporter, scenario: Scenario, options: RehearseOptions
 ) -> ScenarioResult:
     _deploy(rehearsal, reporter)
     _start(rehearsal, reporter)
-    with PageServer(rehearsal.document) if arguments.stay else nullcontext() as page:
+    with PageServer(rehearsal.document) if options.stay else nullcontext() as page:
         if page is not None:
             reporter.say(f"Dashboard, instances, alarms and timeline: {page.url}")
         with reporter.step(f"Play the scenario {scenario.name}") as step:
@@ -180,21 +180,21 @@ def _play(
             result = rehearsal.play(
                 scenario,
                 step.say,
-                after_traffic=lambda: documents.append(rehearsal.document() if arguments.report else {}),
+                after_traffic=lambda: documents.append(rehearsal.document() if options.report else {}),
             )
             failed = sum(not each.holds for each in result.conditions)
             step.end(
                 f"{failed} of {len(result.conditions)} conditions failed" if failed else "",
                 failed=bool(failed),
             )
-        if arguments.report:
+        if options.report:
             document = {**documents[0], "scenario": result.as_dict()}
-            _write_report(document, reporter, arguments.report)
+            _write_report(document, reporter, options.report)
         reporter.say("")
         if page is not None:
             clock = _clock(rehearsal)
             readable = [*result.lines(), "", clock, "The rehearsal keeps running. Ctrl-C ends it."]
-            _print([json.dumps(result.as_dict(), indent=2)] if arguments.json else readable)
+            _print([json.dumps(result.as_dict(), indent=2)] if options.json else readable)
             _wait_for_interrupt()
     return result
 

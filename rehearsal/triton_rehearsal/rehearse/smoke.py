@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from triton_models.repository.objects import opened
 from triton_models.repository.stored_manifest import read
 from triton_models.repository.tested import ArtifactsTested
 from triton_models.spec import ModelDefinition, forms_of, load_builds, model_names
+from triton_rehearsal.rehearse.options import SmokeOptions
 from triton_rehearsal.rehearse.predictions import Prediction, predict
 from triton_rehearsal.rehearse.result import counted, prediction_reasons, prediction_table
 
@@ -51,13 +51,13 @@ class SmokeResult:
         yield from prediction_reasons(self.predictions)
 
 
-def run(arguments: argparse.Namespace) -> SmokeResult:
+def run(options: SmokeOptions) -> SmokeResult:
     """Run `fleet smoke [NAME...] [--tested FILE]`. A model that fails does not stop the others."""
-    with opened(arguments.repository) as store:
-        client = Client(alias=arguments.alias, repository=store.url)
+    with opened(options.repository) as store:
+        client = Client(alias=options.alias, repository=store.url)
         manifest = read(store).manifest
-    names = with_members(arguments.names, arguments.models)
-    builds = load_builds(names, arguments.models) or _published(manifest, arguments.models)
+    names = with_members(options.names, options.models)
+    builds = load_builds(names, options.models) or _published(manifest, options.models)
     if not builds:
         raise _nothing(store.url)
     endpoint, target = client.endpoint_name, client.target
@@ -69,10 +69,10 @@ def run(arguments: argparse.Namespace) -> SmokeResult:
             for each in predict(build, client, on_gpu=True)
         )
     result = SmokeResult(endpoint=endpoint, predictions=tuple(predictions))
-    if arguments.tested is not None:
+    if options.tested is not None:
         with opened(store.url, store.s3) as store:
             manifest = read(store).manifest
-        artifacts_of(result, manifest, repository=store.url, target=target).write(arguments.tested)
+        artifacts_of(result, manifest, repository=store.url, target=target).write(options.tested)
     return result
 
 

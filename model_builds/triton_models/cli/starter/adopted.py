@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triton_models.artifact.layout import read_layout
 from triton_models.artifact.pbtxt import COMPLETED_BY, CONFIG_FILE, read_config
+from triton_models.base import options as opt
 from triton_models.base.errors import FleetError, Problem, raise_if_any
 from triton_models.base.processes import stopped_by_sigterm
 from triton_models.builds.adopted import (
@@ -60,25 +60,42 @@ _RECORDED = """\
 """
 
 
-def run(arguments: argparse.Namespace) -> Begun:
+@dataclass(frozen=True, kw_only=True)
+class AdoptOptions:
+    """Options of `fleet adopt`."""
+
+    source: str = opt.argument(
+        "a model directory, a folder of those of an ensemble, or an archive; also s3://bucket/prefix/", "DIR"
+    )
+    name: opt.Name | None = opt.option("the new model's name (default: the directory's)")
+    requests: opt.File | None = opt.option(
+        "recorded requests with their answers, which every build must reproduce: JSON lines with inputs "
+        "and outputs"
+    )
+    auto_complete: bool = opt.flag(opt.AUTO_COMPLETE)
+    image_adds: Sequence[opt.Name] = opt.option(opt.IMAGE_ADDS, action="append", default=())
+    models: opt.Folder | None = opt.option(opt.MODELS)
+
+
+def run(options: AdoptOptions) -> Begun:
     """Run `fleet adopt`, for the release in cdk.json."""
-    weights = weights_at(arguments.source, otherwise=LocalWeights(path=arguments.source))
+    weights = weights_at(options.source, otherwise=LocalWeights(path=options.source))
     if isinstance(weights, LocalWeights) and not Path(weights.path).exists():
         raise FleetError.of(
-            what=f"there is no {arguments.source}",
+            what=f"there is no {options.source}",
             where="fleet adopt DIR",
             fix="give a model directory, a folder of model directories, or an archive",
             rule="adopted-directory",
         )
     folder = fetch(weights)
-    top, _ = models_in(folder, arguments.source)
+    top, _ = models_in(folder, options.source)
     read_layout(folder)  # refuses links that lead out or never end
     config = read_config(top / CONFIG_FILE)
-    name = config.name or top.name if arguments.name is None else arguments.name
-    models = check_name(name, arguments.models, command="fleet adopt")
+    name = config.name or top.name if options.name is None else options.name
+    models = check_name(name, options.models, command="fleet adopt")
     if models.resolve().is_relative_to(folder.resolve()):
         raise FleetError.of(
-            what=f"{models}, the folder of model builds, is inside {arguments.source}",
+            what=f"{models}, the folder of model builds, is inside {options.source}",
             where="fleet adopt DIR",
             fix="name the model's own directory, or another folder of model builds in --models",
             rule="adopted-directory",
@@ -88,14 +105,14 @@ def run(arguments: argparse.Namespace) -> Begun:
     endpoint = target(
         release=served_by.name,
         endpoint=MULTI_MODEL_ENDPOINT,
-        auto_complete=arguments.auto_complete,
-        image_adds=arguments.image_adds,
+        auto_complete=options.auto_complete,
+        image_adds=options.image_adds,
     )
     outputs = [each.name for each in config.output]
-    if arguments.requests is not None:
-        first, *_ = recorded_examples(arguments.requests)()
-        outputs.extend(recorded_reference(arguments.requests)(first.inputs))
-    source, output = Path(arguments.source).name, next(iter(outputs), "")
+    if options.requests is not None:
+        first, *_ = recorded_examples(options.requests)()
+        outputs.extend(recorded_reference(options.requests)(first.inputs))
+    source, output = Path(options.source).name, next(iter(outputs), "")
     refuse_unprintable([source, output, *endpoint.image_adds], where="fleet adopt DIR")
     raise_if_any(_problems(weights, folder, name, served_by, endpoint))
 
@@ -103,24 +120,24 @@ def run(arguments: argparse.Namespace) -> Begun:
         made.mkdir()
         if isinstance(weights, LocalWeights):
             shutil.copytree(folder, made / _DIRECTORY)
-        if arguments.requests is not None:
-            shutil.copyfile(arguments.requests, made / _REQUESTS)
+        if options.requests is not None:
+            shutil.copyfile(options.requests, made / _REQUESTS)
         text = _text(
             weights,
             name=name,
             source=source,
             output=output,
-            recorded=arguments.requests is not None,
+            recorded=options.requests is not None,
             endpoint=endpoint,
         )
         (made / "build.py").write_text(text, encoding="utf-8")
 
     with stopped_by_sigterm():
         begun = begin(
-            name, write, models=arguments.models, command="fleet adopt", servable=not endpoint.auto_complete
+            name, write, models=options.models, command="fleet adopt", servable=not endpoint.auto_complete
         )
     next_step = "set the tolerance"
-    if arguments.requests is None:
+    if options.requests is None:
         next_step = REPLACE_EXAMPLES if drawn_examples(weights)() else _ADD_EXAMPLES
     next_step = next_step if output else f"name the output and {next_step}"
     return replace(begun, next=next_step, needs=tuple(_needs(endpoint)))

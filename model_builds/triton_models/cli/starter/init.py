@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import hashlib
 import importlib.metadata
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError
 from triton_models.base.files import LEFTOVERS, source_files, write_whole
@@ -86,12 +86,25 @@ class Upgrade(JsonReady):
             yield f"Edited here and not written, for you to merge by hand: {', '.join(self.edited)}"
 
 
-def run(arguments: argparse.Namespace) -> Started | Upgrade:
+@dataclass(frozen=True, kw_only=True)
+class InitOptions:
+    """Options of `fleet init`."""
+
+    folder: opt.Folder = opt.argument("the repository's folder: new or empty")
+    name: opt.Name | None = opt.option("the fleet's name, the prefix of its stacks (default: the folder's)")
+    models: Sequence[str] = opt.argument("the models to begin with (default: minilm)", "MODEL", nargs="*")
+    upgrade: bool = opt.flag(
+        "show what this version would write differently into a repository that `fleet init` wrote"
+    )
+    write: bool = opt.flag("with --upgrade: write the files that you have not edited")
+
+
+def run(options: InitOptions) -> Started | Upgrade:
     """Begin a repository; with `--upgrade`, compare one with what this version would write."""
-    if arguments.upgrade:
-        return upgrade(arguments.folder, write=arguments.write)
-    name = _fleet_name(arguments.folder) if arguments.name is None else arguments.name
-    return begin(arguments.folder, name=name, models=arguments.models or ["minilm"])
+    if options.upgrade:
+        return upgrade(options.folder, write=options.write)
+    name = _fleet_name(options.folder) if options.name is None else options.name
+    return begin(options.folder, name=name, models=options.models or ["minilm"])
 
 
 def begin(folder: Path, *, name: str, models: Sequence[str]) -> Started:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import io
 import os
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.errors import FleetError
 from triton_models.base.files import LEFTOVERS
@@ -91,30 +91,44 @@ class Begun(JsonReady):
         yield f"`fleet check build/{self.name}`. {in_aws}"
 
 
-def run(arguments: argparse.Namespace) -> Begun:
+@dataclass(frozen=True, kw_only=True)
+class NewOptions:
+    """Options of `fleet new`."""
+
+    name: opt.Name = opt.argument("the new model's name")
+    like: str | None = opt.option(
+        "copy this model build, or a model of `fleet init`, with new names", metavar="FOLDER", within=opt.ONE
+    )
+    onnx: opt.File | None = opt.option(
+        "serve this ONNX file, with its names, types and shapes", within=opt.ONE
+    )
+    forest: opt.File | None = opt.option("serve this forest of XGBoost or LightGBM", within=opt.ONE)
+    minimal: bool = opt.flag("declare a small PyTorch network in 20 lines, to edit", within=opt.ONE)
+    models: opt.Folder | None = opt.option(opt.MODELS)
+
+
+def run(options: NewOptions) -> Begun:
     """Run `fleet new`."""
     with stopped_by_sigterm():
-        return _run(arguments)
+        return _run(options)
 
 
-def _run(arguments: argparse.Namespace) -> Begun:
-    models = arguments.models
-    if arguments.like:
-        return begin_like(arguments.name, like=arguments.like, models=models)
-    if arguments.onnx:
-        begun = begin(arguments.name, lambda folder: write_onnx(arguments.onnx, folder), models=models)
-        return replace(begun, next=REPLACE_EXAMPLES, fixed_batch=fixed_batch(arguments.onnx))
-    if arguments.forest:
+def _run(options: NewOptions) -> Begun:
+    models, onnx, forest = options.models, options.onnx, options.forest
+    if options.like:
+        return begin_like(options.name, like=options.like, models=models)
+    if onnx:
+        begun = begin(options.name, lambda folder: write_onnx(onnx, folder), models=models)
+        return replace(begun, next=REPLACE_EXAMPLES, fixed_batch=fixed_batch(onnx))
+    if forest:
         modules: list[str] = []
         begun = begin(
-            arguments.name,
-            lambda folder: modules.append(write_forest(arguments.forest, folder)),
-            models=models,
+            options.name, lambda folder: modules.append(write_forest(forest, folder)), models=models
         )
         return replace(
             begun, next=REPLACE_EXAMPLES, install=_install(begun.folder) if missing(modules) else ""
         )
-    return begin(arguments.name, write_minimal, models=models)
+    return begin(options.name, write_minimal, models=models)
 
 
 def _install(folder: Path) -> str:

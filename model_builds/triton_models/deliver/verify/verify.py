@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 import traceback
@@ -17,6 +16,7 @@ from triton_models.artifact import roots as mark
 from triton_models.artifact.evidence import Evidence, evidence_of
 from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
+from triton_models.base import options as opt
 from triton_models.base.answers import NEVER
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import Array, Parameters, Tensors
@@ -141,17 +141,27 @@ def _status(problems: Sequence[Problem]) -> Literal["differs", "failed"]:
     return "differs" if any(each.rule == OUTSIDE_TOLERANCE.id for each in problems) else "failed"
 
 
-def run(arguments: argparse.Namespace) -> Verified:
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(opt.AccountOptions):
+    """Options of `fleet verify`."""
+
+    roots: Sequence[opt.AnyPath] = opt.argument("a model that `fleet build` wrote", "ROOT", nargs="+")
+    models: opt.Folder | None = opt.option(opt.MODELS)
+    tritonserver: opt.AnyPath | None = opt.option(opt.SERVER)
+    log: opt.File | None = opt.option(opt.SERVER_LOG)
+
+
+def run(options: VerifyOptions) -> Verified:
     """Run `fleet verify ROOT...` with one server for all roots; a failed root does not stop the others."""
     from triton_models.deliver.verify.server import local_server
 
     found: dict[str, Accuracy | tuple[Problem, ...]] = {}
-    with local_server(arguments.tritonserver, log=arguments.log) as server:
+    with local_server(options.tritonserver, log=options.log) as server:
         server.start()
-        for root in arguments.roots:
+        for root in options.roots:
             progress(f"verifying {root} ...")
             try:
-                found[str(root)] = verify(root, declaration_of(root, arguments.models), server=server)
+                found[str(root)] = verify(root, declaration_of(root, options.models), server=server)
             except FleetError as error:
                 found[str(root)] = error.problems
     return Verified(found=found)
