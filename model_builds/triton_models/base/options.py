@@ -47,13 +47,15 @@ def option(
     """Declare an option.
 
     Args:
-        text: Its help.
+        text: Its help, to which the default is added.
         names: Its names, if not `--` and the name of the field.
         default: The value without it.
         required: It has no default.
         within: Options that exclude each other, or the title of a section of the help.
         keywords: More for argparse, such as `nargs`.
     """
+    if default and default is not True and "(default: " not in text:
+        text += f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
     metadata = {"names": names, "within": within, "help": text, **keywords}
     return field(default=MISSING if required else default, metadata=metadata)
 
@@ -189,7 +191,7 @@ MODELS = "the folder of model builds (default: model_builds/models, here or in a
 NAMES = "a folder under model_builds/models/, or folder:form for another form of the network"
 CPU = "build for instances without a GPU, with ONNX Runtime instead of TensorRT"
 GPU = "build for this GPU, such as A10G (default: a portable build)"
-RELEASE = "the Triton release to build for (default: %(default)s)"
+RELEASE = "the Triton release to build for"
 AUTO_COMPLETE = "the endpoint completes configurations too: TritonServer(auto_complete_config=True)"
 IMAGE_ADDS = (
     "a Python module, backend or repository agent that the server has besides those of NVIDIA's image; "

@@ -30,19 +30,12 @@ EXIT_BROKEN_PIPE = 141
 
 
 class Verb(NamedTuple):
-    """A verb.
-
-    Attributes:
-        module: The module with its `run` and its options, in `triton_models` or of another package.
-        help: What it does, in a sentence.
-        extra: The extra of the distribution that it needs.
-        options: The module of its options, if importing the other one takes long.
-    """
+    """The module of a verb in `triton_models`, or of another package, and what it does."""
 
     module: str
     help: str
     extra: str = ""
-    options: str = ""
+    options: str = ""  # the module of its options, if importing the other one takes long
 
 
 VERBS: Mapping[str, Verb] = {
@@ -246,18 +239,21 @@ def _extra_named(name: str) -> Iterator[None]:
 def _parse(given: Sequence[str]) -> argparse.Namespace:
     parser = _Verbs(prog=PROGRAM, description="Thousands of Triton models behind one SageMaker GPU endpoint.")
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
-    _refuse_unknown_verb(parser, given)
-    chosen = next((each for each in given if not each.startswith("-")), None)
-    for name, verb in VERBS.items():
-        below = verbs.add_parser(name, description=verb.help)
-        if name == chosen:
-            with _extra_named(name):
-                add_options(below, options_class(name))
-        below.add_argument(
-            "--json", action="store_true", help="print the result, or the errors, as one JSON document"
-        )
-    return parser.parse_args(given)
+    parser.add_argument("verb", metavar="VERB", nargs=argparse.PARSER)
+    name, *rest = parser.parse_args(given).verb
+    if name not in VERBS:
+        from triton_models.base.suggest import did_you_mean
+
+        hint = did_you_mean(name, VERBS, otherwise=f"there are {', '.join(VERBS)}")
+        parser.error(f"unknown verb {name!r}: {hint}")
+    below = _Parser(prog=f"{PROGRAM} {name}", description=VERBS[name].help)
+    below.set_defaults(verb=name)
+    with _extra_named(name):
+        add_options(below, options_class(name))
+    below.add_argument(
+        "--json", action="store_true", help="print the result, or the errors, as one JSON document"
+    )
+    return below.parse_args(rest)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -265,13 +261,6 @@ class _Parser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         super()._print_message(printable(message), file)
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Parse all arguments: an error about one has the usage of its verb, which argparse does not show."""
-        found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         if action.nargs is None and arg_strings == ["--"]:
@@ -309,12 +298,3 @@ class _Version(argparse.Action):
             version = "(from source, not installed)"
         sys.stdout.write(f"{PROGRAM} {version}\n")
         parser.exit()
-
-
-def _refuse_unknown_verb(parser: argparse.ArgumentParser, given: Sequence[str]) -> None:
-    """Exit with a suggestion; argparse would only list the verbs."""
-    if given and not given[0].startswith("-") and given[0] not in VERBS:
-        from triton_models.base.suggest import did_you_mean
-
-        hint = did_you_mean(given[0], VERBS, otherwise=f"there are {', '.join(VERBS)}")
-        parser.error(f"unknown verb {given[0]!r}: {hint}")

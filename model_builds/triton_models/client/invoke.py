@@ -86,7 +86,7 @@ class InvokeOptions(opt.RepositoryOptions):
     )
     output: Sequence[opt.Name] = opt.option("only this output; once for each", action="append", default=())
     save: opt.File | None = opt.option("write the outputs to this .npz file too")
-    deadline: opt.Seconds = opt.option("the time limit (default: %(default)g)", default=360.0)
+    deadline: opt.Seconds = opt.option("the time limit", default=360.0)
     alias: opt.Name | None = opt.option(opt.ALIAS, within=opt.ONE)
     endpoint: opt.Name | None = opt.option(opt.ENDPOINT, within=opt.ONE)
     target: opt.Target | None = opt.option(opt.ENDPOINT_TARGET)

@@ -187,9 +187,7 @@ class CensusOptions(opt.RepositoryOptions):
         nargs="*",
     )
     endpoint: opt.Name | None = opt.option("load published models on this endpoint of one instance instead")
-    cycles: opt.Count = opt.option(
-        "loads of each model, at least 2; ten or more find what leaks (default: %(default)s)", default=3
-    )
+    cycles: opt.Count = opt.option("loads of each model, at least 2; ten or more find what leaks", default=3)
     here: bool = opt.flag("measure the host's memory and times, on a machine without a GPU")
     models: opt.Folder | None = opt.option(opt.MODELS)
     tritonserver: opt.AnyPath | None = opt.option(opt.SERVER)

@@ -79,13 +79,12 @@ class DeliverOptions(opt.RepositoryOptions):
         "write the result of each model to this file, or s3://bucket/key, even if interrupted", metavar="FILE"
     )
     model_seconds: opt.Seconds = opt.option(
-        "give up on a model after this time, and continue with the next one (default: %(default)g)",
+        "give up on a model after this time, and continue with the next one",
         "--model-timeout",
         default=MODEL_SECONDS,
     )
     logs: opt.Folder = opt.option(
-        "write a log per model; in CodeBuild and Processing jobs, the job's log contains all of them "
-        "(default: %(default)s)",
+        "write a log per model; in CodeBuild and Processing jobs, the job's log contains all of them",
         default=Path("build") / LOGS,
     )
     portable: bool = opt.flag(opt.PORTABLE)
@@ -97,7 +96,7 @@ class DeliverOptions(opt.RepositoryOptions):
     )
 
     @property
-    def endpoint_target(self) -> ArtifactTarget | None:
+    def target(self) -> ArtifactTarget | None:
         """The target of the endpoint to build for; None if there is no endpoint."""
         return built_target(release=self.release, gpu=self.gpu, cpu=self.cpu)
 
@@ -182,7 +181,7 @@ class _Run:
             s3=self._s3,
             portable=self.options.portable,
             inputs={each.artifact.model: each.inputs for each in made},
-            target=self.options.endpoint_target,
+            target=self.options.target,
             requests={each.artifact.model: each.request for each in made if each.request},
             profiles={each.artifact.model: each.profile for each in made if each.profile},
             trials={each.artifact.model: each.trial for each in made if each.trial},

@@ -135,9 +135,7 @@ class DiffOptions(opt.RepositoryOptions):
         'write the models to build to this file, or s3://bucket/key: [{"models": "minilm resnet50"}, ...]',
         metavar="FILE",
     )
-    models_per_build: opt.Count = opt.option(
-        "the maximum number of models per item of --items (default: %(default)s)", default=1
-    )
+    models_per_build: opt.Count = opt.option("the maximum number of models per item of --items", default=1)
     results: str | None = opt.option(
         "write broken models to this file, or s3://bucket/key, for `fleet summarize`, and exit with 0",
         metavar="FILE",

@@ -262,11 +262,10 @@ class CheckQuotasOptions(opt.AccountOptions):
 
     instance_type: opt.Type = opt.option(opt.INSTANCE_TYPE, required=True)
     max_capacity: opt.Count = opt.option(
-        "the maximum number of instances of the endpoint, as in cdk.json (default: %(default)s)",
-        default=DEFAULT_MAX_CAPACITY,
+        "the maximum number of instances of the endpoint, as in cdk.json", default=DEFAULT_MAX_CAPACITY
     )
     parallel_builds: opt.Count = opt.option(
-        "the maximum number of concurrent builds, as in cdk.json (default: %(default)s)", default=1
+        "the maximum number of concurrent builds, as in cdk.json", default=1
     )
     machine: str = opt.option(
         "the machine that builds run on (default: the build job's choice for the GPU and the region)",

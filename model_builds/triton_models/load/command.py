@@ -63,15 +63,13 @@ class LoadOptions(opt.RepositoryOptions):
         within=opt.EITHER,
     )
     burstiness: float = opt.option(
-        "the variation of the gaps between requests: 0 is even, 1 a Poisson process, more are bursts "
-        "(default: %(default)g)",
+        "the variation of the gaps between requests: 0 is even, 1 a Poisson process, more are bursts",
         default=1.0,
         type=opt.not_negative,
         metavar="CV",
     )
     popularity: opt.Popularity = opt.option(
-        "the exponent of Zipf's law over the models: 0 asks all equally often (default: %(default)g)",
-        default=0.0,
+        "the exponent of Zipf's law over the models: 0 asks all equally often (default: 0)", default=0.0
     )
     present: tuple[float, float] | None = opt.option(
         "models come and go: the mean times for which one is asked and is not, such as 10m/1h",
@@ -87,7 +85,7 @@ class LoadOptions(opt.RepositoryOptions):
         "the number of GPUs (default: those of the endpoint's instances)", within=_KNEE
     )
     growth: float = opt.option(
-        "how fast load grows, a minute, while an instance starts (default: %(default)g)",
+        "how fast load grows, a minute, while an instance starts",
         default=20.0,
         type=opt.not_negative,
         metavar="PERCENT",
@@ -108,9 +106,7 @@ class LoadOptions(opt.RepositoryOptions):
         default=(),
         metavar="NAME=VALUE",
     )
-    deadline: opt.Seconds = opt.option(
-        "the time after which a request has failed (default: %(default)g)", default=70.0
-    )
+    deadline: opt.Seconds = opt.option("the time after which a request has failed", default=70.0)
     output: opt.Folder | None = opt.option(
         "write the schedule, all requests and the figures here", "-o", "--output"
     )

@@ -19,8 +19,7 @@ class PlanOptions(opt.RepositoryOptions):
         metavar="NxSIZE|DIR",
     )
     backend: opt.Name = opt.option(
-        "the backend of models of a size: onnxruntime, pytorch or tensorrt (default: %(default)s)",
-        default="onnxruntime",
+        "the backend of models of a size: onnxruntime, pytorch or tensorrt", default="onnxruntime"
     )
     busy: opt.Duration | None = opt.option(
         "how long a request keeps a GPU busy (default: 7ms, and 3 to 20 as its range)"
@@ -38,16 +37,14 @@ class PlanOptions(opt.RepositoryOptions):
     from_logs: str | None = opt.option(
         "the requests that an endpoint answered, by its log", metavar="ENDPOINT", within=opt.EITHER
     )
-    days: float = opt.option(
-        "the days of its log (default: %(default)g)", default=7.0, type=opt.seconds, metavar="N"
-    )
+    days: float = opt.option("the days of its log", default=7.0, type=opt.seconds, metavar="N")
     popularity: opt.Popularity = opt.option(
-        "the exponent of Zipf's law over the models, such as zipf:1.1 (default: %(default)g)", default=1.0
+        "the exponent of Zipf's law over the models, such as zipf:1.1", default=1.0
     )
     duration: opt.Duration | None = opt.option(
         "the length of --requests (default: that of 2 million, but an hour to a day)", "--for"
     )
-    seed: opt.Integer = opt.option("the seed (default: %(default)s)", default=1)
+    seed: opt.Integer = opt.option("the seed", default=1)
     waiting: opt.Share = opt.option(
         "the largest share of requests that may wait for a load (default: 1%%)", default=0.01
     )

@@ -163,10 +163,7 @@ class PruneOptions(opt.RepositoryOptions):
 
     keep: opt.Integer = opt.option("keep the newest N artifacts of each model", required=True)
     older_than: int = opt.option(
-        "delete only artifacts that have not been current for this long (default: %(default)s)",
-        default=7,
-        type=int,
-        metavar="DAYS",
+        "delete only artifacts that have not been current for this long", default=7, type=int, metavar="DAYS"
     )
     dry_run: bool = opt.flag("only list what would be deleted")
     resume: bool = opt.flag("finish an interrupted run")

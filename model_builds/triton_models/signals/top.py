@@ -191,12 +191,12 @@ class TopOptions(opt.AccountOptions):
     region: str | None = opt.option(opt.REGION, within=opt.AWS)
     duration: opt.Duration = opt.option("how far to look back (default: 15m)", "--for", default=900.0)
     sort: str = opt.option(
-        "the column to sort by (default: %(default)s)",
+        "the column to sort by",
         default="requests",
         choices=("requests", "failed", "p50", "p99", "waited", "time", "log"),
     )
     artifacts: bool = opt.flag("count the artifacts of a model apart")
-    most: opt.Count = opt.option("the models to list (default: %(default)s)", default=20)
+    most: opt.Count = opt.option("the models to list", default=20)
     log: bool = opt.flag(
         "also count the requests in the endpoint's log, which has those of other SDKs as well"
     )

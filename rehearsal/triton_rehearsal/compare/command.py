@@ -70,9 +70,9 @@ class CompareOptions(opt.RepositoryOptions):
     """Options of `fleet compare`."""
 
     names: Sequence[opt.Name] = opt.argument(f"{opt.NAMES}; a folder means all of its forms", nargs="+")
-    requests: opt.Count = opt.option("requests per model (default: %(default)s)", default=50)
-    concurrency: opt.Count = opt.option("concurrent callers (default: %(default)s)", default=4)
-    cold_starts: opt.Count = opt.option("cold starts per model (default: %(default)s)", default=3)
+    requests: opt.Count = opt.option("requests per model", default=50)
+    concurrency: opt.Count = opt.option("concurrent callers", default=4)
+    cold_starts: opt.Count = opt.option("cold starts per model", default=3)
     record: opt.File | None = opt.option("write what an endpoint or a GPU took, as JSON for the docs")
     endpoint: opt.Name | None = opt.option(
         "measure a deployed endpoint, which serves the artifacts in --repository (default: build the "
