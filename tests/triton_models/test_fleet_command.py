@@ -45,6 +45,22 @@ def test_help_lists_every_verb_and_imports_nothing_heavy() -> None:
     assert {name.partition(".")[0] for name in modules.split("|")} & HEAVY == set()
 
 
+def test_the_help_of_every_verb_needs_no_package() -> None:
+    code = (
+        "import sys\n"
+        f"sys.path += {[str(SOURCE.parent / name) for name in ('rehearsal', 'reporting')]}\n"
+        "from triton_models.cli.main import VERBS, main\n"
+        "for verb in VERBS:\n"
+        "    try: main([verb, '--help'])\n"
+        "    except SystemExit: pass\n"
+    )
+
+    shown = _python("-S", "-c", code)  # without site-packages
+
+    assert shown.stderr == ""
+    assert shown.stdout.count("usage: fleet ") == len(VERBS)
+
+
 @pytest.mark.parametrize(("given", "meant"), [("chek", "check"), ("publsh", "publish"), ("Pack", "pack")])
 def test_an_unknown_verb_is_answered_with_a_close_one(given: str, meant: str, capsys) -> None:
     with pytest.raises(SystemExit) as caught:

@@ -35,7 +35,7 @@ class Verb(NamedTuple):
     module: str
     help: str
     extra: str = ""
-    options: str = ""  # the module of its options, if importing the other one takes long
+    options: str = ""  # the module of its options, if the other one imports much
 
 
 VERBS: Mapping[str, Verb] = {
@@ -49,6 +49,7 @@ VERBS: Mapping[str, Verb] = {
         "triton_rehearsal.compare.command",
         "Measure size, cold start and latency of models.",
         extra="rehearse",
+        options="triton_rehearsal.options",
     ),
     "pack": Verb("deliver.pack", "Pack models into immutable artifacts."),
     "publish": Verb("repository.publish", "Upload artifacts and make them current."),
@@ -66,7 +67,7 @@ VERBS: Mapping[str, Verb] = {
         "triton_rehearsal.rehearse.command",
         "Deploy, build, serve and verify on this machine.",
         extra="rehearse",
-        options="triton_rehearsal.rehearse.options",
+        options="triton_rehearsal.options",
     ),
     "report": Verb(
         "triton_report.command", "Describe what a change does to the deployed fleet.", extra="rehearse"
@@ -101,7 +102,7 @@ VERBS: Mapping[str, Verb] = {
         "triton_rehearsal.rehearse.smoke",
         "Send every declared example to a deployed fleet and compare the answers.",
         extra="rehearse",
-        options="triton_rehearsal.rehearse.options",
+        options="triton_rehearsal.options",
     ),
     "check-quotas": Verb("facts.quotas", "Find service quotas that are too low for a fleet."),
     "deliver": Verb("deliver.deliver", "Build, check, verify, pack and publish models one by one."),

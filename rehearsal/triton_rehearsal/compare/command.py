@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from triton_models.base import options as opt
 from triton_models.base.answers import largest_difference
 from triton_models.base.errors import FleetError
 from triton_models.base.outcome import progress
@@ -35,6 +34,7 @@ from triton_rehearsal.compare.measurement import (
     rotated,
 )
 from triton_rehearsal.compare.record import write_record
+from triton_rehearsal.options import CompareOptions
 
 if TYPE_CHECKING:
     from triton_models.client import Client, Parameters, Tensors
@@ -63,28 +63,6 @@ _NO_PLAN = "* runs with ONNX Runtime instead of TensorRT: plans need a GPU."
 _ONE_START = (
     "One cold start per model, measured by the caller, if the endpoint had not loaded the model yet.",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompareOptions(opt.RepositoryOptions):
-    """Options of `fleet compare`."""
-
-    names: Sequence[opt.Name] = opt.argument(f"{opt.NAMES}; a folder means all of its forms", nargs="+")
-    requests: opt.Count = opt.option("requests per model", default=50)
-    concurrency: opt.Count = opt.option("concurrent callers", default=4)
-    cold_starts: opt.Count = opt.option("cold starts per model", default=3)
-    record: opt.File | None = opt.option("write what an endpoint or a GPU took, as JSON for the docs")
-    endpoint: opt.Name | None = opt.option(
-        "measure a deployed endpoint, which serves the artifacts in --repository (default: build the "
-        "models, and measure them on this machine)",
-        within=opt.EITHER,
-    )
-    gpu: str | None = opt.option(
-        "print the least time that each network's arithmetic and bytes need on a GPU; in the Triton "
-        "image on a machine with that GPU, also build and measure the models there",
-        within=opt.EITHER,
-    )
-    models: opt.Folder | None = opt.option(opt.MODELS)
 
 
 def run(options: CompareOptions) -> Comparison | Floors:

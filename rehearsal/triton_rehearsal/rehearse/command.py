@@ -23,9 +23,9 @@ from triton_models.base.outcome import Outcome
 from triton_models.deliver.results import Status
 from triton_models.deliver.results import Step as BuildStep
 from triton_models.spec import ModelDefinition, model_names
+from triton_rehearsal.options import RehearseOptions
 from triton_rehearsal.page import report
 from triton_rehearsal.page.server import PageServer
-from triton_rehearsal.rehearse.options import RehearseOptions
 from triton_rehearsal.rehearse.predictions import Prediction, import_frameworks
 from triton_rehearsal.rehearse.rehearsal import Deployed, Rehearsal
 from triton_rehearsal.rehearse.reporter import Reporter, Step

@@ -18,7 +18,7 @@ from triton_models.repository.objects import opened
 from triton_models.repository.stored_manifest import read
 from triton_models.repository.tested import ArtifactsTested
 from triton_models.spec import ModelDefinition, forms_of, load_builds, model_names
-from triton_rehearsal.rehearse.options import SmokeOptions
+from triton_rehearsal.options import SmokeOptions
 from triton_rehearsal.rehearse.predictions import Prediction, predict
 from triton_rehearsal.rehearse.result import counted, prediction_reasons, prediction_table
 

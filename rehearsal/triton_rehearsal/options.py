@@ -1,4 +1,4 @@
-"""The options of `fleet rehearse` and `fleet smoke`, apart from what they import."""
+"""The options of the verbs of this package, whose modules import what is not always installed."""
 
 from __future__ import annotations
 
@@ -41,5 +41,27 @@ class SmokeOptions(opt.RepositoryOptions):
     alias: opt.Name = opt.option(opt.ALIAS, required=True)
     tested: opt.File | None = opt.option(
         "write the names and digests of the artifacts that answered, for `fleet promote --only FILE`"
+    )
+    models: opt.Folder | None = opt.option(opt.MODELS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(opt.RepositoryOptions):
+    """Options of `fleet compare`."""
+
+    names: Sequence[opt.Name] = opt.argument(f"{opt.NAMES}; a folder means all of its forms", nargs="+")
+    requests: opt.Count = opt.option("requests per model", default=50)
+    concurrency: opt.Count = opt.option("concurrent callers", default=4)
+    cold_starts: opt.Count = opt.option("cold starts per model", default=3)
+    record: opt.File | None = opt.option("write what an endpoint or a GPU took, as JSON for the docs")
+    endpoint: opt.Name | None = opt.option(
+        "measure a deployed endpoint, which serves the artifacts in --repository (default: build the "
+        "models, and measure them on this machine)",
+        within=opt.EITHER,
+    )
+    gpu: str | None = opt.option(
+        "print the least time that each network's arithmetic and bytes need on a GPU; in the Triton "
+        "image on a machine with that GPU, also build and measure the models there",
+        within=opt.EITHER,
     )
     models: opt.Folder | None = opt.option(opt.MODELS)
