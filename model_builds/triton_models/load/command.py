@@ -39,7 +39,6 @@ LOAD = Check(id="load", source=FROM_ARGUMENTS)
 
 _SEEDS = 1 << 31
 
-
 _KNEE, _PAID = "the largest rate", "in an account"
 
 
