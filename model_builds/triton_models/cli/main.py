@@ -44,7 +44,9 @@ VERBS: Mapping[str, Verb] = {
     "adopt": Verb("cli.starter.adopted", "Serve a Triton model directory as it is."),
     "build": Verb("builds.build", "Build models from their declarations.", extra="build"),
     "check": Verb("check.check", "Find what Triton or SageMaker would refuse."),
-    "verify": Verb("deliver.verify.verify", "Compare the answers of models with their source."),
+    "verify": Verb(
+        "deliver.verify.verify", "Compare the answers of models with their source.", options="deliver.options"
+    ),
     "compare": Verb(
         "triton_rehearsal.compare.command",
         "Measure size, cold start and latency of models.",
@@ -82,17 +84,19 @@ VERBS: Mapping[str, Verb] = {
         "deliver.census",
         "Measure the memory and the times of models on this machine's GPU, or on an endpoint.",
         extra="build",
+        options="deliver.options",
     ),
     "invoke": Verb("client.invoke", "Ask a deployed model, and print its answer.", extra="client"),
     "load": Verb(
         "load.command",
         "Send requests at planned moments to an endpoint or a Triton server, and measure the answers.",
         extra="client",
+        options="load.options",
     ),
     "top": Verb(
         "signals.top", "Show what each model does: requests, errors and times, as its clients report them."
     ),
-    "why": Verb("signals.why", "Find out why a model does not load, or is slow."),
+    "why": Verb("signals.why", "Find out why a model does not load, or is slow.", options="signals.options"),
     "costs": Verb(
         "plan.costs",
         "Divide the price of an endpoint's instances among its models, by the time of their requests.",

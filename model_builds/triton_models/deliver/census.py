@@ -24,7 +24,6 @@ from triton_models.artifact.pack.renaming import renamed
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
 from triton_models.artifact.plans import is_portable, is_rehearsal
 from triton_models.artifact.profile import MIB, Profile, Range
-from triton_models.base import options as opt
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError, Problem
 from triton_models.base.outcome import progress
@@ -33,6 +32,7 @@ from triton_models.builds.tensorrt.machine import query_gpus
 from triton_models.check.estimate import of_layout
 from triton_models.declare.declaration import Example
 from triton_models.deliver.live_census import LiveCensus, live_census
+from triton_models.deliver.options import CensusOptions
 from triton_models.deliver.verify.comparing import answered, served_model
 from triton_models.deliver.verify.verify import MAX_BYTES, configure, declaration_of, examples_of, repeated
 
@@ -175,23 +175,6 @@ class Census:
         for each in measured:
             for what, leaked in each.leaks.items():
                 yield f"{each.model} leaks {leaked / MIB:.1f} MiB of {what} memory per load"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CensusOptions(opt.RepositoryOptions):
-    """Options of `fleet census`."""
-
-    roots: Sequence[opt.AnyPath] = opt.argument(
-        "a model that `fleet build` wrote; with --endpoint, the name of a published one (default: all)",
-        "ROOT",
-        nargs="*",
-    )
-    endpoint: opt.Name | None = opt.option("load published models on this endpoint of one instance instead")
-    cycles: opt.Count = opt.option("loads of each model, at least 2; ten or more find what leaks", default=3)
-    here: bool = opt.flag("measure the host's memory and times, on a machine without a GPU")
-    models: opt.Folder | None = opt.option(opt.MODELS)
-    tritonserver: opt.AnyPath | None = opt.option(opt.SERVER)
-    log: opt.File | None = opt.option(opt.SERVER_LOG)
 
 
 def run(options: CensusOptions) -> Census | LiveCensus:

@@ -81,6 +81,7 @@ class Shown:
             reasons = "; ".join(self.verdict.reasons)
             yield f"The candidate is {self.verdict.decision}{f': {reasons}' if reasons else ''}."
 
+
 _PLACE = opt.OneOf()
 
 

@@ -17,7 +17,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from triton_models.artifact.profile import LIKELY, MIB
 from triton_models.artifact.targets import ANY, ArtifactTarget
-from triton_models.base import options as opt
 from triton_models.base.alarm_condition import RUNBOOK
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.errors import FleetError
@@ -31,6 +30,7 @@ from triton_models.repository.s3 import absent_is_none, error_code, error_messag
 from triton_models.repository.stored_manifest import read as read_manifest
 from triton_models.signals.counts import Counts
 from triton_models.signals.endpoint_log import Event, events
+from triton_models.signals.options import WhyOptions
 from triton_models.signals.stored import read as read_signals
 from triton_models.signals.top import CELLS, Row
 
@@ -162,18 +162,6 @@ class _Named:
     artifacts: Sequence[str]
     record: ArtifactRecord
     undo: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class WhyOptions(opt.RepositoryOptions):
-    """Options of `fleet why`."""
-
-    model: opt.Name = opt.argument("the model's name in the repository")
-    alias: opt.Name | None = opt.option(opt.ALIAS, within=opt.ONE)
-    endpoint: opt.Name | None = opt.option(opt.ENDPOINT, within=opt.ONE)
-    target: opt.Target | None = opt.option(opt.ENDPOINT_TARGET)
-    signals: opt.Url | None = opt.option(opt.SIGNALS)
-    duration: opt.Duration = opt.option("how far to look back (default: 3h)", "--for", default=10_800.0)
 
 
 def run(options: WhyOptions) -> Why:

@@ -16,7 +16,6 @@ from triton_models.artifact import roots as mark
 from triton_models.artifact.evidence import Evidence, evidence_of
 from triton_models.artifact.layout import AUTO_COMPLETE, BUILD_FILE, read_layout
 from triton_models.artifact.pbtxt import CONFIG_FILE, read_config
-from triton_models.base import options as opt
 from triton_models.base.answers import NEVER
 from triton_models.base.checks import FROM_ARGUMENTS, Check, Report
 from triton_models.base.encoding import Array, Parameters, Tensors
@@ -24,6 +23,7 @@ from triton_models.base.errors import FleetError, Problem, one_line, raise_if_an
 from triton_models.base.outcome import progress
 from triton_models.declare.declaration import Example, ModelDefinition
 from triton_models.declare.reading import FORM_MARK, blame, fix_of, load_build, model_names, read_folder
+from triton_models.deliver.options import VerifyOptions
 from triton_models.deliver.verify.comparing import Output, answered, difference, outputs, served_model
 from triton_models.facts.tensorrt import Precision
 
@@ -139,16 +139,6 @@ class Verified:
 def _status(problems: Sequence[Problem]) -> Literal["differs", "failed"]:
     """Return "differs" if a model gives other answers than its source, "failed" if it gives none."""
     return "differs" if any(each.rule == OUTSIDE_TOLERANCE.id for each in problems) else "failed"
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerifyOptions(opt.AccountOptions):
-    """Options of `fleet verify`."""
-
-    roots: Sequence[opt.AnyPath] = opt.argument("a model that `fleet build` wrote", "ROOT", nargs="+")
-    models: opt.Folder | None = opt.option(opt.MODELS)
-    tritonserver: opt.AnyPath | None = opt.option(opt.SERVER)
-    log: opt.File | None = opt.option(opt.SERVER_LOG)
 
 
 def run(options: VerifyOptions) -> Verified:
