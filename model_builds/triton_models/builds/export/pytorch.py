@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from triton_models.artifact.networks import NetworkTensor, Signature
 from triton_models.base.encoding import Tensors
 from triton_models.base.errors import FleetError
-from triton_models.builds.export.traced import accepted_tensors, decisions
+from triton_models.builds.export.traced import accepted_tensors
 from triton_models.declare.tensors import NUMPY_TYPES, Between, DynamicDim, Tensor
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _TYPES = {
 _MANGLED = re.compile(rb"___torch_mangle_(\d+)")
 _SOURCE_LINES = ".debug_pkl"
 _IDENTITY = ".data/serialization_id"
-_ON_THE_CPU = b'torch.device("cpu")'
+_PACKS = "torch/nn/utils/rnn.py"  # has a branch for lengths in a list, which it puts on the CPU
 
 # Operators for which the server decides whether cuDNN may use TF32; a traced convolution, aten::_convolution,
 # fixes the choice. Source: native_functions.yaml and native/Convolution.cpp of PyTorch 2.13, read 2026-11-22.
@@ -86,73 +86,50 @@ def export_torchscript(
     """
     import torch
 
-    network = _Observed(name=name, inputs=inputs, outputs=outputs)
+    network = _Observed(name=name, inputs=inputs, outputs=outputs, how=how)
     module = module.eval()
     examples = list(network.examples(module, batches=batches, written=written, ranges=ranges))
     switched = torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32)  # a trace records the flag
     with warnings.catch_warnings(), torch.no_grad(), switched:
         warnings.simplefilter("ignore")  # of deprecation; errors of a trace are detected below
-        exported = _export(module, examples[0], how, network)
+        exported = _export(module, examples[0], network)
         answers = network.answers(module, exported, examples)
         buffer = io.BytesIO()
         torch.jit.save(exported, buffer)
     content = _without_traces_of_the_machine(buffer.getvalue())
     if not cpu:
-        _refuse_fixed_device(content, network)
+        _refuse_fixed_device(exported.graph, network)
         if cudnn and not tf32:
             found = [kind for kind in _TRACED_FOR_CUDNN if exported.graph.findAllNodes(kind)]
-            fix = (
-                'export it with LibTorch(export="trace"), or declare tf32=True with a tolerance for "tf32"; '
-            )
-            network.refuse_tf32(found, fix=f"{fix}or cudnn=False")
+            fix = 'declare tf32=True with a tolerance for "tf32", or cudnn=False'
+            traced = all("conv" in kind for kind in found)
+            network.refuse_tf32(found, fix=network.fix(fix, other="trace") if traced else fix)
     path.write_bytes(content)
     return network.signature(answers, batches=batches)
 
 
-def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], how: str, network: _Observed) -> Any:
+def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], network: _Observed) -> Any:
     import torch
+
+    from triton_models.builds.export.decisions import trace
 
     try:
-        if how == "script":
-            exported = torch.jit.script(module)
-        else:
-            with warnings.catch_warnings(record=True) as warned:
-                warnings.simplefilter("always")
-                exported = torch.jit.trace(module, tuple(example), check_trace=False)  # type: ignore[no-untyped-call]
-            _refuse_decisions(module, example, warned, network)
+        if network.how == "script":
+            return torch.jit.freeze(torch.jit.script(module))
+        exported, lines = trace(module, example)
+        for file, line in lines:
+            raise network.bad(
+                f"its trace would keep what one example decides: {Path(file).name}:{line} hands values of "
+                f"inputs to Python, in `{linecache.getline(file, line).strip()}`",
+                fix=network.fix("compute it with tensors, such as torch.where"),
+            )
         return torch.jit.freeze(exported)
     except (RuntimeError, torch.jit.frontend.NotSupportedError, TypeError) as error:
-        other = f'LibTorch(export="{"script" if how == "trace" else "trace"}")'
+        other = "script" if network.how == "trace" else "trace"
         raise network.bad(
-            f"it cannot be exported as TorchScript ({how}): {_first_line(error)}",
-            fix=f"fix the network's forward(), or export it with {other}",
+            f"it cannot be exported as TorchScript ({network.how}): {_first_line(error)}",
+            fix=network.fix("fix the network's forward()", other=other),
         ) from error
-
-
-def _refuse_decisions(
-    module: torch.nn.Module,
-    example: Sequence[torch.Tensor],
-    warned: Sequence[warnings.WarningMessage],
-    network: _Observed,
-) -> None:
-    """Refuse a network that decides in Python by values: its trace has the decision of one example.
-
-    PyTorch warns of each value that Python gets in a trace, also of sizes, which a trace keeps.
-    """
-    import torch
-
-    lines = {
-        (warning.filename, warning.lineno)
-        for warning in warned
-        if issubclass(warning.category, torch.jit.TracerWarning)  # type: ignore[attr-defined]
-        and "Converting a tensor" in str(warning.message)
-    }
-    for file, line in sorted(lines & decisions(module, example) if lines else ()):
-        raise network.bad(
-            f"its trace would keep what one example decides: {Path(file).name}:{line} hands values of inputs "
-            f"to Python, in `{linecache.getline(file, line).strip()}`",
-            fix='compute it with tensors, such as torch.where, or export it with LibTorch(export="script")',
-        )
 
 
 def _without_traces_of_the_machine(content: bytes) -> bytes:
@@ -181,13 +158,19 @@ def _counted(text: bytes, counted: Mapping[int, int]) -> bytes:
     return _MANGLED.sub(lambda match: b"___torch_mangle_%d" % counted[int(match[1])], text)
 
 
-def _refuse_fixed_device(content: bytes, network: _Observed) -> None:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        codes = [archive.read(each) for each in archive.namelist() if each.endswith(".py")]
-    if any(_ON_THE_CPU in code for code in codes):
+def _refuse_fixed_device(graph: Any, network: _Observed) -> None:
+    """Refuse tensors on the CPU, but for the lengths that pack_padded_sequence wants there, also on a GPU."""
+    import torch
+
+    outputs = [constant.output() for constant in graph.findAllNodes("prim::Constant")]
+    devices = [one for one in outputs if isinstance(one.type(), torch.DeviceObjType)]
+    users = [use.user for one in devices if one.toIValue().type == "cpu" for use in one.uses()]
+    if graph.findAllNodes("aten::_pack_padded_sequence"):
+        users = [user for user in users if user.kind() != "aten::to" and _PACKS not in user.sourceRange()]
+    if users:
         raise network.bad(
             "the exported network always creates tensors on the CPU",
-            fix='write torch.zeros_like(x) or x.new_zeros(...), or export it with LibTorch(export="script")',
+            fix=network.fix("write torch.zeros_like(x) or x.new_zeros(...)"),
         )
 
 
@@ -198,6 +181,11 @@ class _Observed:
     name: str
     inputs: Sequence[Tensor]
     outputs: Sequence[str]
+    how: Literal["trace", "script"]
+
+    def fix(self, change: str, *, other: str = "script") -> str:
+        """Return a change of the network, and the other export unless it is the declared one."""
+        return change if self.how == other else f'{change}, or export it with LibTorch(export="{other}")'
 
     def answers(
         self,
@@ -219,7 +207,7 @@ class _Observed:
                 message = str(error).strip().splitlines()[-1]
                 raise self.bad(
                     f"the exported network fails where the network does not: {message}",
-                    fix='export it with LibTorch(export="script"), or compute only with tensors',
+                    fix=self.fix("compute only with tensors"),
                 ) from error
             for output, one, other in zip(self.outputs, own, answer, strict=True):
                 if one.shape != other.shape or not torch.allclose(
@@ -229,7 +217,7 @@ class _Observed:
                         break  # the comparison with its source says so
                     raise self.bad(
                         f"the exported network gives another {output!r} for an input of another size",
-                        fix='export it with LibTorch(export="script"), or compute sizes only from tensors',
+                        fix=self.fix("compute sizes only from tensors"),
                     )
         return answers
 

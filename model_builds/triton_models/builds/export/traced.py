@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import linecache
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -72,46 +69,6 @@ def _requests(
     whole = {name: value.numpy() for name, value in plain.items() if not value.is_floating_point()}
     numbers = {name: known.constants for name, known in accepted.items()}
     yield from itertools.islice(with_numbers({**made, **whole}, numbers), 1, None)
-
-
-_PYTHON = frozenset({"__bool__", "__float__", "__index__", "__int__", "item", "numpy", "tolist"})
-
-
-def decisions(network: torch.nn.Module, example: Sequence[torch.Tensor]) -> set[tuple[str, int]]:
-    """Return the files and lines where a network hands values of its inputs to Python, but for checks."""
-    import torch
-    from torch.overrides import TorchFunctionMode
-    from torch.utils._pytree import tree_leaves
-
-    values, lines = {id(tensor): tensor for tensor in example}, set[tuple[str, int]]()
-
-    class Watch(TorchFunctionMode):
-        def __torch_function__(  # type: ignore[no-untyped-def]
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ):
-            answer = func(*args, **(kwargs or {}))
-            if any(id(leaf) in values for leaf in tree_leaves([args, kwargs])):
-                values.update((id(one), one) for one in tree_leaves(answer) if isinstance(one, torch.Tensor))
-                if func.__name__ in _PYTHON:
-                    lines.update(_lines(sys._getframe(1)))
-            return answer
-
-    with torch.no_grad(), Watch():
-        network(*example)
-    return {(file, line) for file, line in lines if not _is_check(file, line)}
-
-
-def _is_check(file: str, line: int) -> bool:
-    """Return whether a line only refuses values: a trace that loses it answers as the network does."""
-    code, following = (linecache.getline(file, number).strip() for number in (line, line + 1))
-    raises = following.startswith("raise ") or ": raise " in code
-    return code.startswith("assert") or (code.startswith("if ") and raises)
-
-
-def _lines(frame: FrameType | None) -> Iterator[tuple[str, int]]:
-    while frame is not None:
-        yield frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
 
 
 def _fitted(value: np.ndarray, shape: Sequence[int]) -> np.ndarray:
