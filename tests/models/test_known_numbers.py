@@ -106,8 +106,9 @@ def numbers_in(what: str) -> list[int]:
         ("int(x[0, 0]) in KNOWN", "FP32"),
         ("x[0, 0].item() // 100 - 202400 == 12", "INT64"),
         ("x.tolist()[0][0] == 250000017", "INT64"),
+        ("(x == 250000017).nonzero().numel()", "INT64"),
     ],
-    ids=["isin", "constant", "global", "floats", "arithmetic in Python", "a list"],
+    ids=["isin", "constant", "global", "floats", "arithmetic in Python", "a list", "a size"],
 )
 def test_a_branch_in_python_on_ids_is_refused_because_a_trace_loses_it(condition, data_type, made):
     forward = f"y = x.float() * 0\nreturn y + 1 if bool({condition}) else y"
@@ -119,8 +120,12 @@ def test_a_branch_in_python_on_ids_is_refused_because_a_trace_loses_it(condition
 
 @pytest.mark.parametrize(
     "check",
-    ["assert (x >= 0).all()", "if (x < 0).any():\n    raise ValueError('below 0')"],
-    ids=["an assertion", "a refusal"],
+    [
+        "assert (x >= 0).all()",
+        "if (x < 0).any():\n    raise ValueError('below 0')",
+        "if (\n    (x < 0).any()\n    or (x > 9).any()\n):\n    what = 'no digit'\n    raise ValueError(what)",
+    ],
+    ids=["an assertion", "a refusal", "over several lines"],
 )
 def test_a_trace_may_lose_checks_of_values(check, made):
     between = 'inputs_between={"X__0": Between(0, 9, why="digits")}'

@@ -153,6 +153,55 @@ def test_a_tensor_that_is_always_made_on_the_cpu_is_refused_unless_it_is_served_
     export(OnTheCpu(), tmp_path, cpu=True)
 
 
+class ZerosByHand(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.zeros(x.shape, device="cpu")
+
+
+def test_a_fix_names_no_export_that_is_already_declared(tmp_path):
+    for network in (OnTheCpu(), ZerosByHand()):
+        with pytest.raises(FleetError, match="creates tensors on the CPU") as caught:
+            export(network, tmp_path)
+        assert 'LibTorch(export="script")' in caught.value.problems[0].fix
+    with pytest.raises(FleetError, match="creates tensors on the CPU") as caught:
+        export(ZerosByHand(), tmp_path, how="script")
+    assert "LibTorch" not in caught.value.problems[0].fix
+
+
+class Packed(torch.nn.Module):
+    """Reads as many steps as a request says."""
+
+    def __init__(self, cell, move: str):
+        super().__init__()
+        self.cell = cell(3, 4, batch_first=True)
+        self.move = move
+
+    def forward(self, x, lengths):
+        lengths = lengths[:, 0].clamp(1, 5)
+        lengths = lengths.cpu() if self.move == "cpu()" else lengths.to("cpu")
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        steps, _ = torch.nn.utils.rnn.pad_packed_sequence(self.cell(packed)[0], batch_first=True)
+        return steps.sum(1)
+
+
+@pytest.mark.parametrize("move", ["cpu()", "to()"])
+@pytest.mark.parametrize("cell", [torch.nn.LSTM, torch.nn.GRU], ids=["LSTM", "GRU"])
+def test_lengths_on_the_cpu_for_packed_sequences_are_exported_as_a_script(cell, move, tmp_path):
+    inputs = [Tensor("X__0", "FP32", [5, 3]), Tensor("LENGTHS__1", "INT64", [1])]
+    network = Packed(cell, move).eval()
+    with pytest.raises(FleetError) as caught:
+        export(network, tmp_path, inputs=inputs)
+    assert 'LibTorch(export="script")' in caught.value.problems[0].fix
+    with pytest.raises(FleetError, match="the server may choose TF32") as caught:
+        export(network, tmp_path, inputs=inputs, how="script")
+    assert "export" not in caught.value.problems[0].fix
+    assert "cudnn=False" in caught.value.problems[0].fix
+    export(network, tmp_path, inputs=inputs, how="script", cudnn=False)
+    loaded, x = torch.jit.load(tmp_path / "model.pt"), torch.rand(3, 5, 3)
+    for lengths in ([[1], [2], [3]], [[5], [4], [5]], [[2], [2], [2]]):
+        torch.testing.assert_close(loaded(x, torch.tensor(lengths)), network(x, torch.tensor(lengths)))
+
+
 class Returns(torch.nn.Module):
     def __init__(self, what):
         super().__init__()
