@@ -123,7 +123,7 @@ def test_a_branch_in_python_on_ids_is_refused_because_a_trace_loses_it(condition
     [
         "assert (x >= 0).all()",
         "if (x < 0).any():\n    raise ValueError('below 0')",
-        "if (\n    (x < 0).any()\n    or (x > 9).any()\n):\n    what = 'no digit'\n    raise ValueError(what)",
+        "if (\n    (x < 0).any()\n    or (x > 9).any()\n):\n    no = 'digit'\n    raise ValueError(no)",
     ],
     ids=["an assertion", "a refusal", "over several lines"],
 )

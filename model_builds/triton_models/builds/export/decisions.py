@@ -89,11 +89,11 @@ class _Watch:
                 self.sizes.setdefault(key, self.calls)
 
 
-class _Operators(TorchDispatchMode):
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows values of inputs, by storage, through all operators, also those of scripted functions."""
 
     def __init__(self, watch: _Watch) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.watch = watch
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -188,7 +188,7 @@ def _storage(tensor: torch.Tensor) -> StorageWeakRef | None:
     """Return a reference that is unique also after the storage is freed; None for sparse tensors."""
     with torch._C.DisableTorchFunction():
         try:
-            return StorageWeakRef(tensor.untyped_storage())
+            return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         except (NotImplementedError, RuntimeError):
             return None
 
@@ -204,7 +204,8 @@ def _is_traced(tensor: torch.Tensor) -> bool:
     """Return whether the trace computes a tensor, rather than keeps its values."""
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor) or torch._C._get_tracing_state() is None:
         return True
-    return bool(torch._C._get_value_trace(tensor).node().kind() != "prim::Constant")
+    value = torch._C._get_value_trace(tensor)  # type: ignore[attr-defined]
+    return bool(value.node().kind() != "prim::Constant")
 
 
 def _decisions() -> list[Line]:
