@@ -25,21 +25,11 @@ Line = tuple[str, int]
 
 _SIZES = frozenset({"__len__", "nbytes", "nelement", "numel", "shape", "size", "stride"})
 # What hands Python values without an operator, or within a constructor that hides its operators.
-_VALUES = frozenset(
-    {
-        "__bool__",
-        "__complex__",
-        "__float__",
-        "__format__",
-        "__index__",
-        "__int__",
-        "__repr__",
-        "item",
-        "tolist",
-    }
-    | {"__array__", "__array_interface__", "__cuda_array_interface__", "__deepcopy__", "__dlpack__", "numpy"}
-    | {"__reduce_ex__", "_typed_storage", "data_ptr", "storage", "untyped_storage"}
-)
+_NUMBERS = {"__bool__", "__complex__", "__float__", "__index__", "__int__", "item", "tolist"}
+_TEXTS = {"__format__", "__repr__"}
+_ARRAYS = {"__array__", "__array_interface__", "__cuda_array_interface__", "__dlpack__", "numpy"}
+_COPIES = {"__deepcopy__", "__reduce_ex__", "_typed_storage", "data_ptr", "storage", "untyped_storage"}
+_VALUES = frozenset(_NUMBERS | _TEXTS | _ARRAYS | _COPIES)
 # What makes a constant of a list of tensors.
 _FROM_LISTS = frozenset({"as_tensor", "asarray", "new", "new_tensor", "tensor"})
 # Operators that take only sizes and types from their arguments, or answer by sizes alone.
@@ -57,13 +47,9 @@ def trace(network: torch.nn.Module, example: Sequence[torch.Tensor]) -> tuple[An
     watch = _Watch(example)
     with mock.patch("torch._nested_tensor_from_mask_left_aligned", return_value=False):
         traced = torch.jit.trace(network, tuple(example), check_trace=False)  # type: ignore[no-untyped-call]
-        with (
-            mock.patch(
-                "torch.overrides.has_torch_function", return_value=False
-            ),  # else nn takes slower paths
-            _Operators(watch),
-            _Functions(watch),
-        ):
+        # Without this, nn avoids its fast paths for tensors that a mode watches.
+        unseen = mock.patch("torch.overrides.has_torch_function", return_value=False)
+        with unseen, _Operators(watch), _Functions(watch):
             torch.jit.trace(network, tuple(example), check_trace=False)  # type: ignore[no-untyped-call]
     return traced, sorted(watch.lines)
 
