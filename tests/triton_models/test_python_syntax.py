@@ -33,7 +33,14 @@ VALID = [
         "x[*y]",
         "def f(*a: *Ts): pass",
     ),
-    *("def f[T: dict[str, list[int]] | None](x): pass", "a = 1; type Y = int"),
+    *("def f[T: dict[str, list[int]] | None](x): pass", "a = 1; type Y = int", "if x: type Y[T] = int"),
+    *(
+        "class A[T: dict[str, list[tuple[list[int]]]]](B): pass",
+        "def f[*A, **P, T: (int, str)](): pass",
+        'def f[T: "A"](): return b"x" b"y"',
+        "x = 1  # class scores [N, C]",
+        '"class scores [N, C]"; type = 1; type[0]',
+    ),
     "try:\n            pass\n        except* ValueError:\n            pass",
 ]
 INVALID = [
@@ -48,6 +55,18 @@ INVALID = [
     ),
     *('f"{a) + (b}"', 'f"{x!z}"', 'f"{x:', 'print("a" f"{"b"}" x)', 'f"{"a"', 'f"{lambda x: 1}"', 'bf"{x}"'),
     *("x[*]", "x = [2*y] if", "f(x)[2*x] = = 3", "type X"),
+    *(
+        "x = (1  # class scores [batch, classes]",
+        "# the data type dtype = FP32\n        print('a'",
+        '"class probabilities [N, C]"; if 1 == 1 print(1)',
+        "def f[T](x: T) -> T: return x; y = (1",
+        "class scores [N, C]",
+        "class scores [0..9]: pass",
+        "the data type dtype = FP32",
+        "def f[T: list[int](x): pass",
+        "def f[](x): pass",
+        "type X[T] == 3",
+    ),
 ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .python_syntax import UnjudgedError, parse  # noqa: TID252
+from .python_syntax import parse  # noqa: TID252
 from .refusal import Refusal  # noqa: TID252  also found outside this repository
 
 MODULE, CLASS = "model.py", "TritonPythonModel"
@@ -33,7 +33,7 @@ def check_code(code: bytes, *, python: tuple[int, int]) -> list[Refusal]:
         fix = f"correct it, and try it: python{python[0]}.{python[1]} -m py_compile {MODULE}"
         at = f"line {line}" if line else ""
         return [Refusal(message=message, what=f"{MODULE} is not valid Python: {message}", at=at, fix=fix)]
-    except (UnjudgedError, MemoryError, RecursionError):  # or nested too deep for this process
+    except (MemoryError, RecursionError):  # nested too deep for this process
         return []
     return list(_check_class(tree))
 

@@ -9,30 +9,27 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import re
 import sys
 import tokenize
 import warnings
 
 _PREFIXED = re.compile(r"(?:(?<!\w)(?i:(rb?|br?|u|fr?|rf)))?('''|\"\"\"|'|\")")
-_BRACKETS = r"\[(?=\s*\*{0,2}\w)[^][]*(?:\[[^][]*\][^][]*)*\]"
-_PARAMETERS = re.compile(r"(\b(?:class|def)\s+\w+\s*)" + _BRACKETS + r"(?=\s*[(:])")
-_ALIAS = re.compile(rf"^([ \t]*)type\s+(\w+\s*)(?:{_BRACKETS}\s*)?=(?!=)", re.MULTILINE)
-_TYPED = re.compile(r"\b(?:class|def)\s+\w+\s*\[|\btype\s+\w+\s*[=[]")
+_TYPED = re.compile(
+    r"(\b(?:class|def)\s+\w+)\s*(?=\[)|((?:^|[;:])[ \t]*)type\s+(\w+)\s*(?=[=[])", re.MULTILINE
+)
+_STARS = re.compile(r"(^|[,=])\s*\*{1,2}(?=\s*\w)")
+_STRING = re.compile("\0(\\d+)\0")
 _GROUPS = re.compile(r"\bexcept(\s*)\*(?=\s*[\w(])")
 _UNPACKED = re.compile(r"(\*\s*\w+\s*:\s*)\*(?=\s*\w)")
 _OPENING, _CLOSING = "([{", {")": "(", "]": "[", "}": "{"}
-
-
-class UnjudgedError(Exception):
-    """Code has type parameters, or an alias of a type, that this Python cannot read."""
 
 
 def parse(code: bytes, python: tuple[int, int]) -> ast.Module:
     """Return the tree of code for a Python that may be newer.
 
     Raises:
-        UnjudgedError: This Python cannot tell.
         SyntaxError: No Python up to that version reads it.
         ValueError: It has a null byte.
     """
@@ -48,12 +45,7 @@ def parse(code: bytes, python: tuple[int, int]) -> ast.Module:
                 text = code.decode(encoding)
             except (SyntaxError, UnicodeDecodeError, LookupError):
                 raise error from None
-            try:
-                return _compiled(_rewrite(text.replace("\r\n", "\n"), python), python)
-            except SyntaxError:
-                if python >= (3, 12) and _TYPED.search(text):
-                    raise UnjudgedError from None
-                raise
+            return _compiled(_rewrite(text.replace("\r\n", "\n"), python), python)
 
 
 def _compiled(code: bytes | str, python: tuple[int, int]) -> ast.Module:
@@ -65,12 +57,52 @@ def _compiled(code: bytes | str, python: tuple[int, int]) -> ast.Module:
 def _rewrite(text: str, python: tuple[int, int]) -> str:
     """Return code without newer syntax; strings are put aside, so that only code is rewritten."""
     plain, strings = _Reader(text, formats=python >= (3, 12)).split()
+    numbers = itertools.count()
+    plain = re.sub("\0", lambda _: f"\0{next(numbers)}\0", plain)
     if python >= (3, 12):
-        plain = _ALIAS.sub(r"\1\2=", _PARAMETERS.sub(r"\1", plain))
+        plain = _without_types(plain)
     if sys.version_info < (3, 11) <= python:
         plain = _without_stars(_UNPACKED.sub(r"\1", _GROUPS.sub(r"except \1", plain)))
-    parts = iter(strings)
-    return re.sub("\0", lambda _: next(parts), plain)
+    return _STRING.sub(lambda match: strings[int(match[1])], plain)
+
+
+def _without_types(plain: str) -> str:
+    """Return code without type parameters, and with aliases of types as assignments."""
+    result, place = "", 0
+    while match := _TYPED.search(plain, place):
+        start = end = match.end()
+        result += plain[place:start]
+        place = start
+        if plain[start] == "[":
+            end = _after_bracket(plain, start)
+            if not _are_parameters(plain[start + 1 : end - 1]):
+                continue
+        follows = plain[end:].lstrip()
+        if match[1] and follows.startswith(("(", ":")):
+            place = end
+        elif match[3] and follows.startswith("=") and not follows.startswith("=="):
+            result, place = f"{result[: -len(match[0])]}{match[2]}{match[3]}", end
+    return result + plain[place:]
+
+
+def _after_bracket(plain: str, start: int) -> int:
+    """Return the place behind the bracket that closes the one at the start, or the end of the code."""
+    depth = 0
+    for place in range(start, len(plain)):
+        depth += (plain[place] in _OPENING) - (plain[place] in _CLOSING)
+        if depth == 0:
+            return place + 1
+    return len(plain)
+
+
+def _are_parameters(text: str) -> bool:
+    """Return whether a text has type parameters: they read like those of a function, without stars."""
+    names = _STARS.sub(r"\1", _STRING.sub("0", text))
+    try:
+        ast.parse(f"def f({names}\n): pass")
+    except SyntaxError:
+        return False
+    return bool(text.strip())
 
 
 def _without_stars(plain: str) -> str:
