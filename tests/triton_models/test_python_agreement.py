@@ -35,6 +35,12 @@ def server(tmp_path_factory) -> Iterator[PlainServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def completing(tmp_path_factory) -> Iterator[PlainServer]:
+    with PlainServer(tmp_path_factory.mktemp("completing"), auto_complete=True) as server:
+        yield server
+
+
 def _model(server: PlainServer, parameters: dict[str, str], code: bytes = CODE) -> str:
     name = f"m{next(numbers)}"
     inputs, outputs = [tensor("x", "FP32", [1])], [tensor("y", "FP32", [1])]
@@ -182,6 +188,74 @@ def test_code_that_is_accepted_loads_and_answers(name, server):
     answered, message = server.infer(model, REQUEST)
     assert answered, message
     assert check_path(server.repository / model, target=PLAIN) == []
+
+
+ABSTRACT = CODE.replace(b"Model:", b"Model(abc.ABC):").replace(b"import", b"import abc\nimport", 1)
+BASE = ABSTRACT.replace(b"class TritonPythonModel", b"class Base")
+BASE += b"""
+    @abc.abstractmethod
+    def RUN(self): ...
+class TritonPythonModel(Base):
+    def walk(self): ...
+"""
+FAILING = {
+    "a method": _with("def auto_complete_config(self, config): return config"),
+    "no argument": _with("@staticmethod\n    def auto_complete_config(): return None"),
+    "a class method without one": _with("@classmethod\n    def auto_complete_config(cls): return cls"),
+    "a keyword": _with("@staticmethod\n    def auto_complete_config(config, *, rows): return config"),
+    "no return": _with("@staticmethod\n    def auto_complete_config(c): c.set_max_batch_size(0)"),
+    "nothing": _with("@staticmethod\n    def auto_complete_config(config): pass"),
+    "an empty return": _with("@staticmethod\n    def auto_complete_config(config): return"),
+    "the return of a function": _with("def auto_complete_config(config):\n        def f(): return 1"),
+    "a generator": _with(
+        "@staticmethod\n    def auto_complete_config(c):\n        yield c\n        return c"
+    ),
+    "a coroutine": _with("@staticmethod\n    async def auto_complete_config(c): return c"),
+    "an abstract class": ABSTRACT + b"\n    @abc.abstractmethod\n    def run(self): ...\n",
+    "an abstract base": BASE.replace(b"RUN", b"run"),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_code_that_completes_no_configuration_does_not_load(name, completing, server):
+    model = _model(completing, {}, FAILING[name])
+    loaded, message = completing.load(model)
+    assert not loaded
+    (refusal,) = check_code(FAILING[name], python=sys.version_info[:2], completes=True)
+    assert refusal.message in message
+    (problem,) = check_path(completing.repository / model, target=PLAIN)
+    assert problem.rule == "python-code"
+    without = _model(server, {}, FAILING[name])
+    assert server.load(without)[0] is ("abstract" not in name)
+    assert (check_code(FAILING[name], python=sys.version_info[:2]) == []) is ("abstract" not in name)
+
+
+COMPLETING = {
+    "a static method": _with("@staticmethod\n    def auto_complete_config(config): return config"),
+    "a class method": _with("@classmethod\n    def auto_complete_config(cls, config): return config"),
+    "a function": _with("def auto_complete_config(config): return config"),
+    "any arguments": _with("def auto_complete_config(*args): return args[0]"),
+    "a lambda": _with("auto_complete_config = lambda config: config"),
+    "another return": _with(
+        "def auto_complete_config(config):\n        if not config: return None\n        return config"
+    ),
+    "an inherited one": CODE.replace(b"Model:", b"Model(Base):").replace(
+        b"class", b"class Base:\n    def auto_complete_config(config): return config\nclass"
+    ),
+    "an abstract class with all methods": ABSTRACT,
+    "an abstract base whose method it has": BASE.replace(b"RUN", b"walk"),
+    "a mark without an abstract class": ABSTRACT.replace(b"(abc.ABC)", b"")
+    + b"\n    @abc.abstractmethod\n    def run(self): ...\n",
+}
+
+
+@pytest.mark.parametrize("name", COMPLETING)
+def test_code_that_returns_a_configuration_loads_and_answers(name, completing):
+    model = _model(completing, {}, COMPLETING[name])
+    assert completing.load(model) == (True, "")
+    answered, message = completing.infer(model, REQUEST)
+    assert answered, message
+    assert check_path(completing.repository / model, target=PLAIN) == []
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def _check_code(report: Findings, model: Model, path: str) -> None:
     if len(code) != layout.files[path] or package in layout.files or is_lfs_pointer(layout, path):
         return
     major, minor = map(int, release.python.split("."))
-    for refusal in check_code(code, python=(major, minor)):
+    for refusal in check_code(code, python=(major, minor), completes=model.target.auto_complete):
         report(PYTHON_CODE, refusal.what, at=refusal.at, fix=refusal.fix, why=f"{REFUSED}: {refusal.message}")
 
 
