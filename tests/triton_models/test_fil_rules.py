@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
+import treelite
 import xgboost
 
+from triton_models.artifact.forest_head import format_of
 from triton_models.check.backend_rules.fil import (
     answer_dims,
     check_format,
@@ -21,6 +26,7 @@ from triton_models.check.backend_rules.fil import (
     check_tensors,
     check_xgboost,
     has_categories,
+    load_forest,
     read_options,
 )
 
@@ -277,6 +283,97 @@ def test_a_file_of_xgboost_without_its_trees_or_its_end_is_refused(end: str, kin
     for other in (b"", pointer + bytes(99)):
         assert list(check_xgboost(io.BytesIO(other), "xgboost"))
     assert list(check_format(config({"model_type": kind}), NEW, ""))
+
+
+@pytest.mark.parametrize(("end", "kind"), [("json", "xgboost_json"), ("ubj", "xgboost_ubj")])
+def test_treelite_reads_codes_of_categories_and_refuses_their_names(
+    end: str, kind: str, tmp_path: Path
+) -> None:
+    codes = np.random.default_rng(0).integers(0, 3, 99)
+    labels = np.sin(codes * 2.0)
+    columns = {"text": np.array(list("xyz"))[codes], "numbers": codes * 10}
+    frames = [pd.DataFrame({"enc": pd.Categorical(column), "b": labels}) for column in columns.values()]
+    numbers = np.c_[codes, labels]
+    data = [
+        *(xgboost.DMatrix(frame, labels, enable_categorical=True) for frame in frames),
+        xgboost.DMatrix(numbers, labels, feature_types=["c", "q"], enable_categorical=True),
+        xgboost.DMatrix(numbers, labels, feature_names=["enc", "cats"]),
+    ]
+    for number, rows in enumerate(data):
+        content = bytes(xgboost.train({"max_depth": 2, "nthread": 1}, rows, 2).save_raw(end))
+        refusals = list(check_xgboost(io.BytesIO(content), kind))
+        (tmp_path / "forest").write_bytes(content)
+        if number < len(frames):
+            with pytest.raises(treelite.TreeliteError) as error:
+                load_forest(treelite, tmp_path / "forest", kind)
+            assert refusals[0].message in str(error.value)
+            assert 'feature_types="c"' in refusals[0].fix
+        else:
+            load_forest(treelite, tmp_path / "forest", kind)
+            assert refusals == []
+
+
+def binary_file(
+    booster: bytes = b"gbtree", *, mark: bytes = b"binf", nodes: int = 1, roots: int = 1, major: int = 2
+) -> bytes:
+    """A file of XGBoost before 3.1 with a tree of one leaf, by xgboost_legacy.cc of Treelite 4.7."""
+    learner = struct.pack("<fIiiiI112x", 0.5, 3, 0, 0, 0, major)
+    names = b"".join(struct.pack("<Q", len(name)) + name for name in (b"reg:squarederror", booster))
+    forest = struct.pack("<iiii8xii128x", 1, 1, 3, 0, 1, 0)
+    tree = (
+        struct.pack("<6i124x", roots, nodes, 0, 0, 3, 1) + struct.pack("<iiiIf", -1, -1, -1, 0, 7) + bytes(16)
+    )
+    leaves = struct.pack("<Qf", 1, 7) if major < 2 else b""
+    weights = struct.pack("<Qf", 1, 1) if booster == b"dart" else b""
+    return mark + learner + names + forest + tree + leaves + bytes(4) + weights
+
+
+def _loads(content: bytes, path: Path) -> bool:
+    path.write_bytes(content)
+    try:
+        load_forest(treelite, path, "xgboost")
+    except treelite.TreeliteError:
+        return False
+    return True
+
+
+def test_a_binary_file_of_xgboost_is_accepted_if_treelite_reads_it(tmp_path: Path) -> None:
+    whole = binary_file()
+    dart = binary_file(b"dart")
+    right = [whole, dart, binary_file(mark=b""), binary_file(major=1), whole + b"attributes"]
+    others = {
+        "CatBoost": b"CBM1" + bytes(range(256)) * 9,
+        "ONNX": b"\x08\x09\x12\x08CatBoost" * 99,
+        "a page": b"<html>" + b"404 not found " * 30,
+        "a text": b"booster[0]:\n0:[f0<0.5] yes=1,no=2,missing=2\n\t1:leaf=0.5\n" * 9,
+        "zeros": bytes(999),
+        "random bytes": np.random.default_rng(1).bytes(5000),
+        "a pointer": b"version https://git-lfs.github.com/spec/v1\n" + bytes(99),
+        "a linear model": binary_file(b"gblinear"),
+        "an unknown booster": binary_file(b"gbtrex"),
+        "no node": binary_file(nodes=0),
+        "two roots": binary_file(roots=2),
+        "nodes beyond the file": binary_file(nodes=9),
+        **{f"{cut} bytes": whole[:cut] for cut in range(0, len(whole), 13)},
+        "all but a byte": whole[:-1],
+        "no base 64": b"bs64" + whole,
+    }
+    for content in right:
+        assert _loads(content, tmp_path / "file")
+        assert list(check_xgboost(io.BytesIO(content), "xgboost")) == []
+    for name, content in others.items():
+        assert not _loads(content, tmp_path / "file"), name
+        assert len(list(check_xgboost(io.BytesIO(content), "xgboost"))) == 1, name
+    assert (
+        len(list(check_xgboost(io.BytesIO(dart[:-1]), "xgboost"))) == 1
+    )  # which Treelite reads, with a zero
+
+
+def test_the_json_of_lightgbm_is_to_be_saved_as_text() -> None:
+    (refusal,) = check_format(
+        config({"model_type": "lightgbm"}), NEW, format_of(b'{"name": "tree", "version"')
+    )
+    assert refusal.fix.startswith("save it with save_model() of XGBoost or LightGBM")
 
 
 def test_a_file_of_lightgbm_that_was_cut_anywhere_or_has_an_own_objective_is_refused() -> None:

@@ -72,6 +72,7 @@ def test_a_binary_file_of_xgboost_says_its_features_and_classes(
     head = read_legacy(io.BytesIO(content))
     assert head is not None
     assert (head.features, head.classes, head.last) == expected
+    assert read_legacy(io.BytesIO(content[4:])) == head  # as before XGBoost 1.0
     assert read_legacy(io.BytesIO(content[:60])) is None
     assert read_legacy(io.BytesIO(b"tree\n")) is None
 
@@ -114,6 +115,10 @@ def test_a_file_of_lightgbm_says_its_features_and_classes_also_with_an_objective
         (b'{"learner"', "json"),
         (b'{\n  "learner"', "json"),
         (b"{L\0\0\0\0\0\0\0\x07learner", "ubjson"),
+        (b'{"version":[3,2,0],"learner"', "json"),
+        (b'{"name": "tree", "version": "v4", "num_class": 1', ""),  # dump_model() of LightGBM
+        (b"{'name': 'tree', 'version': 'v4'", ""),
+        (b'{"features_info":{', ""),  # CatBoost
         (b"binf\0\0", "legacy"),
         (b"tree\nversion=v4", "lightgbm"),
         (b"\x80\x04\x95", "pickle"),

@@ -38,6 +38,9 @@ _NEWEST_FORMAT = 4
 _MOST_TREES = 1 << 22  # a longer list is not a forest's, and must not fill the memory
 _LONGEST_NAME = 1 << 16
 _NUMBER = rb"[0-9]{1,9}"
+# The first key of XGBoost's JSON, or the type of its length in UBJSON. LightGBM dumps JSON of its own.
+_JSON = re.compile(rb'\{\s*(?:"(?:learner|version|Config|Model)"|\})')
+_LENGTHS = b"iUIlL"
 _LEGACY_MARK, _LEGACY_BYTES = b"binf", 136
 
 # The ends of a file of XGBoost in which its parameters stand: those of the trees before them, and the
@@ -218,17 +221,22 @@ def read_legacy(file: IO[bytes]) -> ForestHead | None:
     """Read the head of a binary file of XGBoost before 3.1; None if it is not one.
 
     The layout is LearnerModelParamLegacy in src/learner.cc of XGBoost 1.0 to 3.0, and the objective's name.
+    Files of XGBoost before 1.0 have no mark.
     """
     try:
-        if file.read(len(_LEGACY_MARK)) != _LEGACY_MARK:
-            return None
-        _, features, classes = _unpack(file, "fIi")
-        file.read(_LEGACY_BYTES - 12)
+        mark = file.read(len(_LEGACY_MARK))
+        parameters = (b"" if mark == _LEGACY_MARK else mark) + file.read(
+            _LEGACY_BYTES - 4 * (mark != _LEGACY_MARK)
+        )
+        _, features, classes = struct.unpack_from("<fIi", parameters)
         (length,) = _unpack(file, "Q")
         objective = file.read(min(length, _LONGEST_NAME)).decode("ascii")
     except (struct.error, ValueError):
         return None
-    return None if classes > _MOST_TREES else _of_xgboost(objective, classes, features=features)
+    is_name = len(objective) == length and re.fullmatch(r"[a-z]+:[a-z_]+", objective)
+    return (
+        None if classes > _MOST_TREES or not is_name else _of_xgboost(objective, classes, features=features)
+    )
 
 
 def _of_xgboost(objective: str, classes: int, **fields: Any) -> ForestHead:
@@ -261,9 +269,10 @@ def read_lightgbm(file: IO[bytes]) -> ForestHead | None:
 
 def format_of(beginning: bytes) -> str:
     """Return the format of a forest's file from its first bytes, because names differ; empty if unknown."""
-    if beginning.startswith(b"{"):
-        return "json" if beginning[1:].lstrip()[:1] in {b'"', b"}"} else "ubjson"
+    if _JSON.match(beginning):
+        return "json"
     known = {
+        **{b"{%c" % kind: "ubjson" for kind in _LENGTHS},
         b"tree\n": "lightgbm",
         b"binf": "legacy",
         b"\x80": "pickle",

@@ -27,6 +27,8 @@ from triton_models.builds.export.weights import address_of, fetch
 from triton_models.check.backend_rules.fil import (
     CALL_PYTHON,
     MODEL_TYPES,
+    NAMED_CATEGORIES,
+    WITH_CODES,
     check_lightgbm,
     check_objective,
     complete,
@@ -257,12 +259,7 @@ class Source:
         """Return the error of a forest that Treelite does not read."""
         message = str(error).partition("\n")[0]
         if "category_container.enc.empty" in str(error):
-            what = "it has the names of categories, as XGBoost 3.1 and newer write them for data frames"
-            fix = (
-                "train it on the codes of the categories, as numbers: X[column].cat.codes, with "
-                'feature_types="c" for these columns'
-            )
-            return self.unfit(what, fix)
+            return self.unfit(NAMED_CATEGORIES, WITH_CODES)
         if self.estimator is not None and self.framework == "sklearn":
             return self.unfit(f"the backend has no {type(self.trained).__name__}", _instead_of(self.trained))
         # Without the place in Treelite's source code.

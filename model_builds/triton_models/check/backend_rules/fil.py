@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
@@ -63,6 +64,11 @@ _OF_LIGHTGBM = frozenset(
     ]
 )
 CALL_PYTHON = "serve it as a PythonModel that calls the framework"
+NAMED_CATEGORIES = "it has the names of categories, as XGBoost 3.1 and newer write them for data frames"
+WITH_CODES = (
+    "train it on the codes of the categories, as numbers: X[column].cat.codes, with "
+    'feature_types="c" for these columns'
+)
 
 # The keys of XGBoost's files, in JSON and in UBJSON, with the brackets of their values: names of features and
 # attributes have none.
@@ -72,10 +78,14 @@ _KEYS: Mapping[str, re.Pattern[bytes]] = {
     "objective": re.compile(rb'"objective"\s*:\s*\{|%s\x09objective\{' % _LENGTH),
     "gblinear": re.compile(rb'"name"\s*:\s*"gblinear"|%s\x04nameS%s\x08gblinear' % (_LENGTH, _LENGTH)),
     "cats": re.compile(rb'"cats"\s*:\s*\{|%s\x04cats\{' % _LENGTH),
+    "encoder": re.compile(
+        rb'"enc"\s*:\s*\[\s*\{|%s\x03enc\[(?:#(?:[iU].|I..|l.{4}|L.{8}))?\{' % _LENGTH, re.DOTALL
+    ),
 }
 _CHUNK, _OVERLAP = 1 << 20, 1 << 8
-_POINTER = b"version https://git-lfs"
-_FEWEST_BYTES = 136  # LearnerModelParamLegacy, with which a binary file of XGBoost begins
+# The structures of a binary file of XGBoost before 3.1: src/model_loader/xgboost_legacy.cc of Treelite 4.7.
+_MARK, _LEARNER, _MAJOR_AT, _BOOSTER, _TREE, _NODE = b"binf", 136, 20, 160, 148, 36
+_LONGEST_NAME = 1 << 10
 
 # LightGBM's bits of decision_type: include/LightGBM/tree.h.
 _CATEGORICAL, _LEFT, _MISSING, _ZERO = 1, 2, 12, 4
@@ -227,15 +237,72 @@ def check_objective(objective: str, *, linear: bool) -> Iterator[Refusal]:
 def check_xgboost(file: IO[bytes], kind: str) -> Iterator[Refusal]:
     """Yield what keeps Treelite from reading a file of XGBoost, by its model_type: it is none, or was cut."""
     if kind == "xgboost":
-        beginning = file.read(_FEWEST_BYTES)
-        if len(beginning) < _FEWEST_BYTES or beginning.startswith(_POINTER):
-            yield _not_a_file(kind, "the file has no forest of XGBoost")
+        yield from _check_binary(file)
         return
     keys, last = _keys_of(file)
     if not keys & {"trees", "gblinear"}:
         yield _not_a_file(kind, "the file has no trees")
     elif last != b"}" or "objective" not in keys:
         yield _not_a_file(kind, "the file is incomplete")
+    elif "encoder" in keys:
+        message = "Treelite does not yet support XGBoost models with categorical encoder"
+        yield _file(message, NAMED_CATEGORIES, f"{WITH_CODES}; or {CALL_PYTHON}")
+
+
+def _check_binary(file: IO[bytes]) -> Iterator[Refusal]:
+    """Yield what keeps Treelite from reading a file of the model_type "xgboost"."""
+    try:
+        mark = _take(file, len(_MARK))
+        learner = (b"" if mark == _MARK else mark) + _take(file, _LEARNER - len(mark) * (mark != _MARK))
+        _objective, booster = _name(file), _name(file)
+    except ValueError:
+        booster = b""
+    if booster == b"gblinear":
+        yield from check_objective("", linear=True)
+    elif booster not in {b"gbtree", b"dart"}:
+        yield _not_a_file("xgboost", "the file has no forest in the binary format of XGBoost")
+    elif not _has_all_trees(file, *struct.unpack_from("<I", learner, _MAJOR_AT), is_dart=booster == b"dart"):
+        yield _not_a_file("xgboost", "the file is incomplete")
+
+
+def _has_all_trees(file: IO[bytes], major: int, *, is_dart: bool) -> bool:
+    try:
+        (trees,) = struct.unpack_from("<i", _take(file, _BOOSTER))
+        for _ in range(trees):
+            roots, nodes, _, _, _, leaf = struct.unpack_from("<6i", _take(file, _TREE))
+            if roots != 1 or nodes < 1:
+                return False
+            _take(file, nodes * _NODE)
+            if leaf and major < 2:  # noqa: PLR2004
+                _take(file, 4 * _number(file))
+        _take(file, 4 * trees)
+        return not is_dart or (_number(file) == trees and bool(trees == 0 or _take(file, 4 * trees)))
+    except ValueError:
+        return False
+
+
+def _take(file: IO[bytes], size: int) -> bytes:
+    """Read so many bytes, or raise a ValueError. Return the first ones."""
+    first = chunk = file.read(max(0, min(size, _CHUNK)))
+    left = size - len(chunk)
+    while left > 0 and chunk:
+        chunk = file.read(min(left, _CHUNK))
+        left -= len(chunk)
+    if left:
+        msg = "the file ends too early"
+        raise ValueError(msg)
+    return first
+
+
+def _number(file: IO[bytes]) -> int:
+    return int.from_bytes(_take(file, 8), "little")
+
+
+def _name(file: IO[bytes]) -> bytes:
+    if (length := _number(file)) > _LONGEST_NAME:
+        msg = f"a name of {length} bytes"
+        raise ValueError(msg)
+    return _take(file, length)
 
 
 def has_categories(file: IO[bytes]) -> bool:
@@ -400,7 +467,7 @@ def _file(message: str, what: str, fix: str) -> Refusal:
 
 def _not_a_file(kind: str, what: str) -> Refusal:
     fix = (
-        "save it with save_model() of its framework, fetch it with git lfs pull if it is a pointer, or "
+        "save it with save_model() of XGBoost or LightGBM, fetch it with git lfs pull if it is a pointer, or "
         "declare a Forest(estimator=...)"
     )
     return _file(what, f"model_type is {kind!r}, and {what}", fix)
