@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError, FakeTensorMode
 
 from tests.models.script_cases import FAILED, FAILED_BY_TYPE, REFUSED, SERVED, Takes, TakesOne, script
 from tests.models.script_cases import ScriptCase as Case
 from tests.triton_models.model_folders import write
-from triton_models.artifact.networks import read_forward
+from triton_models.artifact.networks import read_classes, read_forward
 from triton_models.artifact.pbtxt import as_json, read_text
 from triton_models.base.errors import Problem
 from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
+from triton_models.check.backend_rules.libtorch_devices import mixed_devices
 from triton_models.check.check import check_path
 from triton_models.check.target import target
 
@@ -156,3 +158,124 @@ def test_the_fix_of_names_without_a_position_is_accepted(tmp_path):
     assert "name the inputs like forward()'s arguments (x, y)" in (problem.fix or "")
     right = Case(network=Takes, inputs=("x", "y"), outputs=("y",))
     assert _check(tmp_path / "right", right.config(), script(Takes)) == []
+
+
+class _Net(torch.nn.Module):
+    """A network whose forward() is a function of it and an input of [2, 4]."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+        self.linear, self.embedding = torch.nn.Linear(4, 4), torch.nn.Embedding(9, 4)
+        self.parts = torch.nn.ModuleList([torch.nn.Linear(4, 4)])
+        self.register_buffer("steps", torch.arange(4.0))
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+class _Scripted(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.arange(4)
+
+
+class _OnItsDevice(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.arange(4, device=x.device)
+
+
+class _Packed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(4, 4, batch_first=True)
+
+    def forward(self, x, lengths):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(
+            x, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
+        return torch.nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
+
+
+ON_TWO_DEVICES = {
+    "a range": lambda net, x: x + torch.arange(4),
+    "positions": lambda net, x: x + net.embedding(torch.arange(x.shape[1]))[:2],
+    "zeros beside": lambda net, x: torch.cat([x, torch.zeros(2, 1)], 1),
+    "a list": lambda net, x: torch.stack([x, x + torch.ones(2, 1), torch.zeros(2, 4)]),
+    "a condition": lambda net, x: torch.where(torch.ones(4, dtype=torch.bool), x, x),
+    "a mask": lambda net, x: net.linear(x).masked_fill(torch.ones(4, 4).tril()[:2] == 0, 0),
+    "a matrix": lambda net, x: torch.matmul(net.parts[0](x), torch.eye(4)),
+    "a buffer": lambda net, x: x + (net.steps + torch.arange(4)),
+    "a copy of the input": lambda net, x: x.cpu() * net.linear(x),
+    "an index that was moved": lambda net, x: net.linear(x) + x.cpu()[torch.arange(2)],
+}
+ON_ONE_DEVICE = {
+    "a scalar": lambda net, x: x + torch.tensor(3.0),
+    "zeros without a dimension": lambda net, x: x + torch.zeros(()),
+    "an index": lambda net, x: x[:, torch.arange(3)],
+    "an element": lambda net, x: x + torch.arange(4)[1],
+    "a sum": lambda net, x: x + torch.arange(4).sum(),
+    "zeros of the input": lambda net, x: net.linear(x) + torch.zeros_like(x) + x.new_zeros(4),
+    "all on the CPU": lambda net, x: x.cpu() + torch.arange(4),
+    "a size": lambda net, x: x * x.shape[1],
+    "a copy to the GPU": lambda net, x: x.clone().copy_(torch.arange(4)),
+}
+
+
+def _fails_on_a_gpu(network: torch.nn.Module) -> bool:
+    """Return whether PyTorch refuses its devices, for tensors of a GPU that have no values."""
+    state = {name: (value.shape, value.dtype) for name, value in network.state_dict().items()}
+    with FakeTensorMode():
+        tensors = {name: torch.empty(*kind[0], dtype=kind[1], device="cuda") for name, kind in state.items()}
+        try:
+            torch.func.functional_call(network, tensors, (torch.empty(2, 4, device="cuda"),))
+        except FakeTensorDeviceMismatchError:
+            return True
+        except RuntimeError:  # PyTorch without CUDA cannot go on
+            return False
+    return False
+
+
+def _archive(network: torch.jit.ScriptModule) -> bytes:
+    torch.jit.save(network, content := io.BytesIO())
+    return content.getvalue()
+
+
+def _traced_net(function) -> bytes:
+    return _archive(torch.jit.trace(_Net(function).eval(), (torch.zeros(2, 4),), check_trace=False))
+
+
+def _problems(folder: Path, content: bytes, group: str = "", **options: str) -> list[Problem]:
+    config = f"{PLAIN.config()}\n{group}"
+    write(folder / "net/config.pbtxt", config.encode())
+    write(folder / "net/1/model.pt", content)
+    return check_path(folder, target=target(**options))
+
+
+@pytest.mark.parametrize("name", ON_TWO_DEVICES)
+def test_a_trace_that_mixes_its_own_tensors_with_those_of_a_gpu_is_refused(name, tmp_path):
+    assert _fails_on_a_gpu(_Net(ON_TWO_DEVICES[name]))
+    content = _traced_net(ON_TWO_DEVICES[name])
+    (problem,) = _problems(tmp_path, content, gpu="A10G")
+    assert (problem.rule, "tensors on the CPU" in problem.what) == ("torchscript-file", True)
+    assert _problems(tmp_path, content, "instance_group { kind: KIND_CPU }", gpu="A10G") == []
+    assert _problems(tmp_path, content) == []
+    assert len(_problems(tmp_path, content, "instance_group { kind: KIND_GPU }")) == 1
+
+
+@pytest.mark.parametrize("name", ON_ONE_DEVICE)
+def test_a_trace_whose_own_tensors_a_gpu_takes_is_accepted(name, tmp_path):
+    assert not _fails_on_a_gpu(_Net(ON_ONE_DEVICE[name]))
+    assert _problems(tmp_path, _traced_net(ON_ONE_DEVICE[name]), gpu="A10G") == []
+
+
+def test_a_script_creates_tensors_on_the_cpu_or_on_the_device_of_an_input(tmp_path):
+    assert _fails_on_a_gpu(_Scripted())
+    assert not _fails_on_a_gpu(_OnItsDevice())
+    assert len(_problems(tmp_path, _archive(torch.jit.script(_Scripted())), gpu="A10G")) == 1
+    assert _problems(tmp_path, _archive(torch.jit.script(_OnItsDevice())), gpu="A10G") == []
+
+
+def test_lengths_of_packed_sequences_may_be_on_the_cpu():
+    example = torch.zeros(2, 3, 4), torch.tensor([3, 2])
+    network = torch.jit.trace(_Packed(), example, check_trace=False)
+    assert mixed_devices(*read_classes(io.BytesIO(_archive(network)))) == ""

@@ -284,6 +284,26 @@ def read_forward(file: Path | IO[bytes]) -> Forward | None:
     return None
 
 
+def read_classes(file: Path | IO[bytes]) -> tuple[str, dict[str, ast.ClassDef]]:
+    """Return the name of a TorchScript file's network, and its classes; "" if they cannot be read."""
+    classes: dict[str, ast.ClassDef] = {}
+    try:
+        with zipfile.ZipFile(file) as archive:
+            top = archive.namelist()[0].partition("/")[0]
+            opcodes = pickletools.genops(archive.read(f"{top}/data.pkl"))
+            network = next(str(value) for opcode, value, _ in opcodes if opcode.name == "GLOBAL")
+            for path in archive.namelist():
+                if path.startswith(f"{top}/code/") and path.endswith(".py"):
+                    module = path.removeprefix(f"{top}/code/").removesuffix(".py").replace("/", ".")
+                    for node in ast.parse(archive.read(path)).body:
+                        if isinstance(node, ast.ClassDef):
+                            classes[f"{module}.{node.name}"] = node
+    except (OSError, zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError, StopIteration):
+        return "", {}
+    name = network.replace(" ", ".")
+    return (name, classes) if name in classes else ("", {})
+
+
 def unscripted(file: Path | IO[bytes]) -> str:
     """Return what a file has instead of TorchScript, such as "torch.save()"; "" if that is not clear.
 

@@ -12,10 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from triton_models.artifact.networks import OnnxHead, read_forward, read_onnx_file, read_onnx_head, unscripted
+from triton_models.artifact.networks import (
+    OnnxHead,
+    read_classes,
+    read_forward,
+    read_onnx_file,
+    read_onnx_head,
+    unscripted,
+)
 from triton_models.artifact.pbtxt import ModelConfig, as_json
 from triton_models.check.backend_rules import onnxruntime
 from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
+from triton_models.check.backend_rules.libtorch_devices import mixed_devices
 from triton_models.check.layout import is_lfs_pointer
 from triton_models.check.onnx_network import (
     MOST_BYTES,
@@ -205,6 +213,8 @@ def _check_script(report: Findings, model: Model, config: ModelConfig, path: str
     forward = read_forward(file)
     if forward is None or model.text is None:  # without a configuration, config-missing says it
         return
+    if _is_on_gpu(model, config):
+        _check_devices(report.file(path), file)
     script = Script(arguments=dict(forward.arguments), returns=forward.returns)
     document = {**as_json(config), "name": config.name or model.folder}
     refusals, why = load_refusals(document, script), _COMPARED
@@ -213,6 +223,23 @@ def _check_script(report: Findings, model: Model, config: ModelConfig, path: str
     for refusal in refusals:
         if refusal.at != "output" or config.output:  # otherwise pytorch-output says it
             report(TORCHSCRIPT_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
+
+
+def _check_devices(report: Findings, file: Path | io.BytesIO) -> None:
+    network, classes = read_classes(file)
+    if operator := mixed_devices(network, classes) if network else "":
+        what = f"its code creates tensors on the CPU, which {operator}() gets with those of the GPU"
+        fix = "create them with device=x.device of an input x, and export it with torch.jit.script(); or "
+        fix += "trace it on a GPU; or write instance_group [ { kind: KIND_CPU } ]"
+        why = f"{_FAILS}: Expected all tensors to be on the same device"
+        report(TORCHSCRIPT_FILE, what, fix=fix, why=why)
+
+
+def _is_on_gpu(model: Model, config: ModelConfig) -> bool:
+    """Return True for a model whose instances are known to be on a GPU."""
+    kinds = {group.Kind.Name(group.kind) for group in config.instance_group}
+    has_gpu = model.target.gpu is not None or "KIND_GPU" in kinds
+    return has_gpu and model.target.gpu_count != 0 and not (is_on_cpu(config) or "KIND_MODEL" in kinds)
 
 
 def _file(model: Model, path: str) -> Path | io.BytesIO | None:
