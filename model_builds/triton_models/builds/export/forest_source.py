@@ -11,6 +11,7 @@ import copy
 import functools
 import io
 import json
+import numbers
 import re
 import subprocess
 import sys
@@ -50,6 +51,10 @@ UNREADABLE = "forest-file"
 
 FRAMEWORKS = {"json": "xgboost", "ubjson": "xgboost", "legacy": "xgboost", "lightgbm": "lightgbm"}
 
+_SKLEARN_CODES = (
+    "train it on the codes of the categories, as numbers: X[column].cat.codes, with "
+    "categorical_features= for these columns"
+)
 _MOST_CATEGORIES = 100
 _NUMBER = rb"[0-9]{1,9}"
 _SCIKIT_LEARN = "scikit_learn"  # the attribute that XGBClassifier and XGBRegressor leave in their files
@@ -189,6 +194,11 @@ class Source:
             self._refuse(check_lightgbm(booster.model_to_string()))
             return treelite.frontend.from_lightgbm(booster)
         if framework == "sklearn":
+            if _has_named_categories(trained):
+                raise self.unfit(
+                    "it has the names of categories, as scikit-learn keeps them of data frames",
+                    _SKLEARN_CODES,
+                )
             return _complete_sklearn(treelite.sklearn.import_model(trained), trained)
         message = f"estimator() returned a {type(trained).__name__}, not a forest"
         raise treelite.TreeliteError(message)
@@ -407,6 +417,16 @@ def _read_checkpoint(path: Path) -> treelite.Model:
             message = run.stdout.decode(errors="replace") or f"{path.name} is damaged"
             raise treelite.TreeliteError(message)
         return treelite.Model.deserialize(copied)
+
+
+def _has_named_categories(trained: Any) -> bool:
+    """Return whether an estimator with histograms encodes categories that are no numbers.
+
+    `_preprocessor` of scikit-learn 1.4 to 1.9 encodes them; Treelite 4.7 reads them as numbers.
+    """
+    encoder = getattr(getattr(trained, "_preprocessor", None), "named_transformers_", {}).get("encoder")
+    known = getattr(encoder, "categories_", ())
+    return any(not isinstance(value, numbers.Real) for values in known for value in values.tolist())
 
 
 def _complete_sklearn(model: treelite.Model, trained: Any) -> treelite.Model:
