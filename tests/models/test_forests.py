@@ -13,6 +13,7 @@ from typing import Any
 
 import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 import treelite
 import xgboost
@@ -926,7 +927,9 @@ def test_a_forest_of_values_that_only_its_user_knows_is_not_called_equal_until_i
     assert words_of(root) == "equal on 1 of your examples and 512 drawn rows"
 
 
-def build_with_rows(models: Path, trained: Any, rows: Any, *, generated: bool = False) -> Path:
+def build_with_rows(
+    models: Path, trained: Any, rows: Any, *, generated: bool = False, count: int = 64
+) -> Path:
     """Build a forest with examples of 64 rows each."""
     models.mkdir(exist_ok=True)
     (models / "net.pkl").write_bytes(pickle.dumps(trained))
@@ -935,7 +938,8 @@ def build_with_rows(models: Path, trained: Any, rows: Any, *, generated: bool = 
     code = (
         "def examples():\n    import numpy as np\n"
         f"    rows = np.load({str(models / 'rows.npy')!r})\n"
-        "    parts = {str(row): {'input__0': rows[row : row + 64]} for row in range(0, len(rows), 64)}\n"
+        f"    parts = {{str(row): {{'input__0': rows[row : row + {count}]}} "
+        f"for row in range(0, len(rows), {count})}}\n"
         f"    return [Example(name=n, inputs=part, generated={generated}) for n, part in parts.items()]\n\n"
         "BUILD ="
     )
@@ -956,6 +960,7 @@ def test_a_thousand_different_rows_in_fp64_prove_what_drawn_rows_cannot(tmp_path
         ("rounded", rows[:1000].astype(np.float32).astype(np.float64), False),
         ("generated", rows[:1000], True),
         ("one value", np.repeat(rows[:1], 1000, axis=0), False),
+        ("ten times 100 rows", np.tile(rows[:100], (10, 1)), False),
     ):
         assert words_of(build_with_rows(tmp_path / name, trained, own, generated=generated)).startswith(
             "loads; not compared"
@@ -976,6 +981,77 @@ def test_own_rows_in_fp64_that_differ_fail_the_build_and_the_fix_works(
     single = rows.astype(np.float32)
     root = build_with_rows(tmp_path / "single", fit(single, target), single[:30])
     assert words_of(root) == "equal on 1 of your examples and 512 drawn rows"
+
+
+def test_an_example_has_no_more_rows_than_the_server_takes(tmp_path: Path) -> None:
+    rows, target, _ = of_computed(COMPUTED["continuous"])
+    with pytest.raises(FleetError) as error:
+        build_with_rows(tmp_path / "many", leaves(rows, target), rows[:65], count=65)
+    (problem,) = error.value.problems
+    assert (problem.rule, "has 65 rows" in problem.what) == ("forest-example", True)
+    assert "at most 64 in an example" in problem.fix
+
+
+def test_the_note_on_own_rows_says_how_many_an_example_may_have(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows, target, _ = of_computed(COMPUTED["continuous"])
+    build_with_rows(tmp_path / "few", leaves(rows, target), rows[:64])
+    assert "as np.float64 and at most 64 in an example, its max_batch_size; or" in capfd.readouterr().err
+
+
+PRESSURE = 101325 + 3 * (ROWS[:, 1] > 0) + ROWS[:, 0]
+LARGE_SUMS = {
+    "lightgbm": lambda: lightgbm.LGBMRegressor(n_estimators=100, verbose=-1, n_jobs=1),
+    "xgboost": lambda: xgboost.XGBRegressor(n_estimators=50, n_jobs=1),
+    "histograms": lambda: ensemble.HistGradientBoostingRegressor(max_iter=30),
+    "forest": lambda: ensemble.RandomForestRegressor(100, max_depth=5, n_jobs=1),
+    "boosted": lambda: ensemble.GradientBoostingRegressor(n_estimators=30),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE_SUMS)
+def test_trees_of_large_sums_are_equal_and_others_are_refused(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = LARGE_SUMS[kind]().fit(ROWS.astype(np.float32), PRESSURE)
+    root = build_forest(tmp_path, trained)
+    record = json.loads((root / "build.json").read_text())["compared"]["net"]
+    assert record["drawn"] == 512
+    assert record["allowed"] < np.ptp(PRESSURE) / 5
+
+    def spoilt(self: Any, trained: Any) -> treelite.Model:
+        model = imported(self, trained)
+        for number in range(model.num_tree):
+            tree = model.get_tree_accessor(number)
+            leaves = tree.get_field("leaf_value").copy()
+            leaves[tree.get_field("cleft") < 0] += np.float32(0.1)
+            tree.set_field("leaf_value", leaves)
+        return model
+
+    imported = forest_source.Source._import
+    monkeypatch.setattr(forest_source.Source, "_import", spoilt)
+    with pytest.raises(FleetError) as error:
+        build_forest(tmp_path, trained, name="spoilt")
+    assert error.value.problems[0].rule == "forest-answers"
+
+
+def test_histograms_of_named_categories_need_their_codes(tmp_path: Path) -> None:
+    codes = np.random.default_rng(0).integers(0, 3, len(ROWS))
+    frame = pd.DataFrame({"a": ROWS[:, 0], "b": pd.Categorical(np.array(list("uvw"))[codes])})
+    numbers = frame.assign(b=frame["b"].cat.codes)
+    target = np.sin(3 * codes) + ROWS[:, 0]
+    named = ensemble.HistGradientBoostingRegressor(max_iter=5, categorical_features="from_dtype")
+    with pytest.raises(FleetError) as error:
+        build_forest(tmp_path, named.fit(frame, target))
+    (problem,) = error.value.problems
+    assert (problem.rule, "names of categories" in problem.what) == ("forest-kind", True)
+    assert "X[column].cat.codes" in problem.fix
+    fixed = ensemble.HistGradientBoostingRegressor(max_iter=5, categorical_features=[1]).fit(numbers, target)
+    root = build_forest(tmp_path, fixed, "known_categories=True", name="fixed")
+    np.testing.assert_allclose(
+        answers(root, numbers.to_numpy(), features=2), fixed.predict(numbers), atol=1e-5
+    )
 
 
 def test_a_verification_sends_rows_in_fp64_as_fp32_and_compares_them_by_their_own_values(

@@ -49,8 +49,10 @@ _LARGE = (1e6, 1e9)
 _BATCHES = (1, 2, 3)
 _COARSE = 1e-3  # a part of the usual distance between thresholds
 
-# FP32 rounds each sum of trees. The backend adds in FP32; scikit-learn and LightGBM in FP64.
+# FP32 rounds each sum of trees, by half of its spacing. The backend and XGBoost add in FP32, in another
+# order; scikit-learn and LightGBM in FP64, and their answers are rounded once.
 _ROUNDING, _TREES_OF_ROUNDING = 1e-5, 100
+_HALF_SPACING, _ROUNDED_ONCE = 2.0**-24, 4
 # LightGBM reads smaller values as zero: RowPairFunctionFromDenseMatric in its src/c_api.cpp.
 _LIGHTGBM_ZERO = 1.1e-35
 _SHOWN, _FEATURES = 12, 3
@@ -76,8 +78,7 @@ def compare_forest(
     round_as_on_gpu(model)
     head, thresholds, codes = head_of(model), source.thresholds, _all_codes(model)
     promised = codes if forest.known_categories else {}
-    pairs = [(example, _own_rows(example, head.features)) for example in examples]
-    own = [(example, rows) for example, rows in pairs if rows is not None]
+    own = _own_examples(forest, examples, head.features)
     least = _LIGHTGBM_ZERO if source.framework == "lightgbm" else 0.0
     for gaps in (True, False):
         drawn = draw_rows(model, head.features, gaps=gaps, least=least, thresholds=thresholds)
@@ -91,12 +92,12 @@ def compare_forest(
         except ValueError:  # scikit-learn's "Input X contains NaN"
             if not gaps:
                 raise
-    actual = _backend_scores(model, rows.astype(np.float32), head)
-    allowed = max(tolerance or 0.0, _rounding(model, expected))
-    differences = _differences(expected, actual)
-    if differences.max() > allowed:
-        _check_precision(source, rows, differences > allowed, drawn=len(drawn))
-        raise _differs(source, rows, expected, actual, allowed=allowed, codes=codes)
+    answers = _answers(model, source, rows, expected, head, tolerance=tolerance or 0.0)
+    for limit, scores in answers:
+        if (wrong := _differences(expected, scores) > limit).any():
+            _check_precision(source, rows, wrong, drawn=len(drawn))
+            raise _differs(source, rows, expected, scores, allowed=limit, codes=codes)
+    allowed, actual = answers[0]
     if forest.answer == "class":
         _check_classes(forest, source, rows, expected, allowed=allowed)
     ranges = {
@@ -111,7 +112,7 @@ def compare_forest(
     fewer = f", as it has {model.num_tree} trees" if len(drawn) < _ROWS else ""
     sys.stderr.write(
         f"note: {forest.name} answers as {source.framework} on {len(drawn)} drawn rows{fewer}{without}: "
-        f"largest difference {differences.max():.1g}\n"
+        f"largest difference {_differences(expected, actual).max():.1g}\n"
     )
     return replace(compared, examples=sum(not example.generated for example, _ in own), drawn=len(drawn))
 
@@ -124,7 +125,7 @@ def _unproven(thresholds: Mapping[int, Thresholds], rows: NDArray[Any]) -> list[
         for feature, known in thresholds.items()
         if known.irregular
         and (
-            len(rows) < _OWN_ROWS
+            len({row.tobytes() for row in rows}) < _OWN_ROWS
             or len(np.unique(own[:, feature][~np.isnan(own[:, feature])]))
             < min(_OWN_VALUES, len(known.exact))
         )
@@ -141,10 +142,34 @@ def _say_unproven(forest: Forest, source: Source, features: Sequence[int]) -> st
     sys.stderr.write(
         f"note: {forest.name} is not compared with its source: {source.framework} splits {unproven} in FP64, "
         "and the backend reads FP32. Whether values lie so near to thresholds that they go the other way, "
-        f"only your rows show: write at least {_OWN_ROWS:,} different ones in examples(), as np.float64; or "
+        f"only your rows show: write at least {_OWN_ROWS:,} different ones in examples(), as np.float64 and "
+        f"{_limit(forest)}; or "
         f"train it on X.astype(np.float32); or serve it as a PythonModel that calls {source.framework}\n"
     )
     return unproven
+
+
+def _limit(forest: Forest) -> str:
+    return f"at most {forest.max_batch_size} in an example, its max_batch_size"
+
+
+def _own_examples(
+    forest: Forest, examples: Sequence[Example], features: int
+) -> list[tuple[Example, NDArray[Any]]]:
+    """Return the examples with rows of a forest, which the server must take."""
+    pairs = [(example, _own_rows(example, features)) for example in examples]
+    own = [(example, rows) for example, rows in pairs if rows is not None]
+    for example, rows in own:
+        if 0 < forest.max_batch_size < len(rows):
+            more = f"declare Forest(max_batch_size={len(rows)})"
+            raise FleetError.of(
+                what=f"the example {example.name!r} of {forest.name!r} has {len(rows)} rows",
+                where="examples()",
+                why=f"the server takes at most {forest.max_batch_size} rows in a request, its max_batch_size",
+                fix=f"write several examples, with {_limit(forest)}; or {more}",
+                rule="forest-example",
+            )
+    return own
 
 
 def _cannot_compare(source: Source) -> str:
@@ -264,14 +289,56 @@ def _backend_scores(model: treelite.Model, rows: NDArray[Any], head: ForestHead)
     return all_probabilities(scores) if head.classifies else scores
 
 
-def _rounding(model: treelite.Model, expected: NDArray[Any]) -> float:
-    """Return the largest difference that rounding explains.
+def _answers(
+    model: treelite.Model,
+    source: Source,
+    rows: NDArray[Any],
+    expected: NDArray[Any],
+    head: ForestHead,
+    *,
+    tolerance: float,
+) -> list[tuple[float, NDArray[Any]]]:
+    """Return the scores of the backend, and those in FP64, with the differences that rounding explains."""
+    is_sum = head.last == "identity"
+    largest = _largest_sum(model) if is_sum else math.inf
+    allowed = max(tolerance, _rounding(model, expected, largest))
+    answers = [(allowed, _backend_scores(model, rows.astype(np.float32), head))]
+    exactly = max(tolerance, _ROUNDED_ONCE * _HALF_SPACING * largest)
+    if is_sum and source.framework != "xgboost" and exactly < allowed:
+        answers.append((exactly, _exact_scores(model, rows)))
+    return answers
 
-    It is a part of the scores' size to the next power of ten, so that equal forests have equal records.
+
+def _exact_scores(model: treelite.Model, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return the scores of a checkpoint in FP64 for rows in FP32, which shows whether the trees are equal."""
+    scores = gtil.predict(model, rows.astype(np.float32).astype(np.float64))
+    return np.asarray(scores).reshape(len(rows), -1)
+
+
+def _largest_sum(model: treelite.Model) -> float:
+    """Return a number that no sum of trees exceeds, also none of a part of them."""
+    header = model.get_header_accessor()
+    total = 0.0
+    for number in range(model.num_tree):
+        tree = model.get_tree_accessor(number)
+        leaves = tree.get_field("leaf_value")[tree.get_field("cleft") < 0], tree.get_field("leaf_vector")
+        total += max(float(np.abs(values).max(initial=0)) for values in leaves)
+    if header.get_field("average_tree_output")[0]:
+        total /= max(model.num_tree, 1)
+    return total + float(np.abs(header.get_field("base_scores")).max(initial=0))
+
+
+def _rounding(model: treelite.Model, expected: NDArray[Any], largest: float) -> float:
+    """Return the largest difference that rounding explains: for plain sums, half a spacing for each tree.
+
+    Otherwise it is a part of the scores' size to the next power of ten, so that equal forests have equal
+    records.
     """
     finite = np.abs(expected[np.isfinite(expected)])
     size = 10.0 ** math.ceil(math.log10(max(1.0, float(finite.max(initial=0)))))
-    return float(f"{_ROUNDING * size * max(1.0, math.sqrt(model.num_tree / _TREES_OF_ROUNDING)):.2g}")
+    part = _ROUNDING * max(1.0, math.sqrt(model.num_tree / _TREES_OF_ROUNDING))
+    sums = max(part, model.num_tree * _HALF_SPACING * largest)
+    return float(f"{min(part * size, sums):.2g}")
 
 
 def _differences(expected: NDArray[Any], actual: NDArray[Any]) -> NDArray[Any]:
