@@ -202,7 +202,8 @@ def test_a_declared_network_is_compiled_for_the_sizes_and_precision_it_declares(
 ):
     log = machine()
     tokens = '[DynamicDim(name="tokens", min=16, opt=128, max=256)]'
-    forward = "lambda self, ids, mask: ids.float().tanh() * (mask > 0)"
+    layer = "torch.nn.functional.linear(ids.float()[..., None], torch.ones(1, 1))[..., 0]"
+    forward = f"lambda self, ids, mask: {layer}.tanh() * (mask > 0)"
     between = 'inputs_between=dict.fromkeys(("ids", "mask"), Between(0, 1, why="bits"))'
     declare_network(
         "declared",

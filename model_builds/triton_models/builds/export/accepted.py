@@ -344,7 +344,7 @@ class _Graph:
         accepted = Accepted()
         for node, value in self._walk(name, self._moves):
             accepted = self._read(node, value, accepted)
-        knows = any(node.op_type == "IsNaN" for node, _ in self._walk(name, lambda *_: True))
+        knows = any(self._knows_missing(*step) for step in self._walk(name, lambda *_: True))
         sizes = any(_is_size(*step) for step in self._walk(name, _keeps_numbers))
         return replace(accepted, sizes=sizes, missing=accepted.missing or knows)
 
@@ -359,6 +359,11 @@ class _Graph:
                     fresh = [output for output in node.output if output and output not in seen]
                     seen.update(fresh)
                     waiting.extend(fresh)
+
+    def _knows_missing(self, node: Any, value: str) -> bool:
+        """Return whether an operator asks for NaN; behind a softmax, this is about texts without a token."""
+        maker = self.makers.get(value)
+        return node.op_type == "IsNaN" and (maker is None or maker.op_type != "Softmax")
 
     def _moves(self, node: Any, value: str) -> bool:
         """Return whether the outputs of an operator are values of its input, maybe scaled by constants."""
