@@ -12,6 +12,7 @@ import pytest
 from shared_builds import NETWORK, WRITES, BuiltModel, common_folder, shared_build
 from wheel_shelf import put_numpy, put_wheel
 
+from triton_models.builds import verified
 from triton_models.builds.build import build
 
 Declare = Callable[..., Path]
@@ -203,3 +204,9 @@ def only_index(folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("PIP_NO_INDEX", "1")
     patch.setenv("PIP_FIND_LINKS", str(folder))
     patch.setenv("PIP_CONFIG_FILE", "/dev/null")
+
+
+@pytest.fixture
+def small_networks_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let networks of few operations be in FP16 by default, as large ones are."""
+    monkeypatch.setattr(verified, "_LEAST_OPERATIONS", 0.0)

@@ -15,11 +15,13 @@ from small_onnx import network_of
 
 from tests.reported import refused
 from triton_models.artifact.pbtxt import read_config
+from triton_models.builds import verified
 from triton_models.builds.build import build
 from triton_models.builds.export import half
 from triton_models.builds.export.answers import run_file
 
 onnxruntime = pytest.importorskip("onnxruntime")
+pytestmark = pytest.mark.usefixtures("small_networks_gain")
 
 TOLERANT = (
     "g (float[rows, 4] X) => (float[rows, 4] Y) <float[4, 4] w = {WEIGHTS}> { h = MatMul(X, w) Y = Tanh(h) }"
@@ -86,6 +88,19 @@ def test_a_network_that_tolerates_fp16_is_converted_and_keeps_the_types_of_its_i
     assert [each.type for each in (*session.get_inputs(), *session.get_outputs())] == ["tensor(float)"] * 2
     (answer,) = session.run(None, {"X": np.ones((1, 4), np.float32)})
     assert np.abs(answer - np.tanh([2.4, 2.8, 3.2, 3.6])).max() < 1e-2
+
+
+def test_a_network_of_few_operations_is_in_fp16_only_if_that_is_declared(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(verified, "_LEAST_OPERATIONS", 1e7)
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    text = NETWORK.replace("LINE", between_layers("x")).replace(
+        "RANGE", f"backend=BACKEND, {SMALL.replace('X', 'x')}"
+    )
+    for backend, expected in (("OnnxRuntime()", []), (ASKED, ["fp16"])):
+        (folder / "build.py").write_text(text.replace("BACKEND", backend))
+        assert precisions(build("net", models=tmp_path / "models", output=tmp_path / "out")) == expected
+    assert "million operations, too few to gain time in FP16" in capsys.readouterr().err
 
 
 def test_equal_networks_give_equal_bytes_in_fp16(built, tmp_path):
@@ -654,3 +669,34 @@ def test_a_table_of_amounts_stays_in_fp32(most, kept, tmp_path):
     weights = onnx.load(root / "net" / "1" / "model.onnx").graph.initializer
     assert precisions(root) == ["fp16"]
     assert [weight.data_type for weight in weights if list(weight.dims) == [201, 2]] == [kept]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "torch.nn.functional.embedding(X, PRICES)",
+        "torch.nn.functional.embedding(X, PRICES.int().float())",
+        "torch.nn.functional.embedding(X, PRICES * 1.5)",
+        "torch.nan_to_num(torch.nn.functional.embedding(X, PRICES))",
+    ],
+    ids=["beyond FP16", "of another type", "computed", "without missing ones"],
+)
+def test_tables_keep_their_numbers_wherever_they_come_from(table, tmp_path):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    text = TABULAR.replace("TYPE", "int64").replace("INPUT", FLOATS.replace("FP32", "INT64"))
+    prices = "prices = torch.linspace(1, 2e6, 20_000).reshape(-1, 2)"
+    text = text.replace(
+        "def network():\n    import torch\n", f"def network():\n    import torch\n    {prices}\n"
+    )
+    text = text.replace("FIRST", f"torch.log1p({table.replace('PRICES', 'prices')}.sum(2)) / 10")
+    (folder / "build.py").write_text(text.replace("MORE", BETWEEN.replace("200", "9999")))
+    half_root, root = (
+        build("net", models=tmp_path / "models", output=tmp_path / name, cpu=name == "cpu")
+        for name in ("gpu", "cpu")
+    )
+    file = "net/1/model.onnx"
+    request = {"X": np.array([[9999, 9998, 5000, 0]])}
+    rounded = run_file(half._rounding(onnx.load(half_root / file)))(request)["Y"]
+    assert precisions(half_root) == ["fp16"]
+    np.testing.assert_allclose(rounded, run_file(str(root / file))(request)["Y"], rtol=0, atol=1e-3)

@@ -214,12 +214,12 @@ def _refusals(network: Any, comparison: Comparison, *, of_plan: bool) -> Iterato
 
 
 def _refusals_of_layers(network: Any, *, of_plan: bool) -> Iterator[str]:
-    layers = Layers(network.graph, inferred=inferred_graph(network))
-    if not layers.weights:
+    layers = Layers(network, inferred=inferred_graph(network))
+    if not layers.reach:
         yield "it has no layers with weights, which alone are faster in FP16"
-    for weight in layers.weights:
-        if weight.data_type == _SINGLE and (reach := largest(onnx.numpy_helper.to_array(weight))) > _LARGEST:
-            yield f"its weight {weight.name!r} reaches {reach:g}, FP16 {_LARGEST:g}"
+    for name, reach in layers.reach.items():
+        if reach > _LARGEST:
+            yield f"its weight {name!r} reaches {reach:g}, FP16 {_LARGEST:g}"
     if of_plan and (grows := next(layers.grows(), "")):
         yield f"it computes {grows} of its inputs before its first layer, which TensorRT may do in FP16"
 
@@ -282,7 +282,7 @@ def to_fp16(network: Any, *, exact_norms: bool = False, of_plan: bool = False) -
         getattr(copied.graph, field).extend(getattr(inferred, field))
     blocked = [*DEFAULT_OP_BLOCK_LIST, *_FLOAT_ONLY, *(_NORMS if exact_norms else ())]
     exact = [*(_norms_of_sums(copied) if exact_norms else ())]
-    exact += [] if of_plan else [*Layers(copied.graph, inferred=inferred).outside, *guarded(copied)]
+    exact += [] if of_plan else [*Layers(copied, inferred=inferred).outside, *guarded(copied)]
     nodes = _named(copied, exact)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of values that are rounded to the largest and the least of FP16

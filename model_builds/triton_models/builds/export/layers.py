@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from triton_models.builds.export.answers import largest, run, session
+
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "FusedConv", "NhwcConv"})
 PRODUCTS = CONVOLUTIONS | {
     *("Attention", "Einsum", "FusedGemm", "FusedMatMul", "GRU", "Gemm", "GroupQueryAttention", "LSTM"),
@@ -25,59 +27,77 @@ _TRAINED = 16.0
 
 _MATRIX, _LARGEST = 2, 65504.0
 _OF_TWO = frozenset({"Div", "MatMul", "Mul"})
-_GROWS = frozenset({"CumSum", "Einsum", "Exp", "Pow"})
+_GROWS = frozenset({"CumSum", "Einsum", "Exp", "Pow", "Reciprocal", "Sinh"})
+_STAYS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin"})
 
 
 class Layers:
-    """The layers of a graph.
+    """The layers of a network.
 
     Attributes:
         before: The operators that make the inputs of layers from the network's inputs alone.
         outside: The operators that read nothing of a layer, or that no layer reads; but none that add to
             scores what FP16 cannot hold, as masks do: there, the largest numbers of FP16 do the same.
-        weights: The weights of layers.
+        reach: The largest number of each layer's weights, by name.
     """
 
-    def __init__(self, graph: Any, *, inferred: Any) -> None:
-        """Find them in a graph, and in the shapes of its values."""
-        self._weights = {weight.name: weight for weight in graph.initializer}
-        values = [(node, value) for node in graph.node for value in node.attribute if value.name == "value"]
-        self._weights |= {node.output[0]: value.t for node, value in values if node.op_type == "Constant"}
-        self._ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in inferred.value_info}
-        self._ranks |= {name: len(weight.dims) for name, weight in self._weights.items()}
-        self._constants = set(self._weights)  # and, from here on, what is computed of them
+    def __init__(self, network: Any, *, inferred: Any) -> None:
+        """Find them in a network, and in the shapes of its values."""
+        graph = network.graph
+        self._constants = {weight.name: weight for weight in graph.initializer}
         nodes = [node for node in graph.node if not self._is_constant(node)]
+        self._values = self._computed(network, {name for node in nodes for name in node.input})
+        self._ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in inferred.value_info}
+        self._ranks |= {name: len(one.dims) for name, one in self._constants.items() if one is not None}
         layers = [node for node in nodes if self._is_layer(node)]
         products = {name for node in layers for name in node.output}
         layers += [node for node in nodes if self._is_bias(node, products)]
         ids = set(map(id, layers))
         behind = _reached(nodes, ids)
         ahead = _reached(nodes, ids, backward=True)
-        masked = {id(node) for node in nodes if any(self._reach(name) > _LARGEST for name in node.input)}
-        masks = _reached(nodes, masked) - behind
         before = _reached(nodes, ids, backward=True, through=set(map(id, nodes)) - behind) - ids
+        masked = {id(node) for node in nodes if any(map(self._is_mask, node.input))}
+        kept = ahead & (behind | (_reached(nodes, masked) - before))
+        kept |= {id(node) for node in graph.node if any(map(self._is_mask, node.output))}
         self.before = [node for node in nodes if id(node) in before]
-        kept = (behind & ahead) | (masks & ahead)
-        self.outside = [node for node in nodes if id(node) not in kept]
-        self.weights = [
-            self._weights[name] for node in layers for name in node.input if name in self._weights
-        ]
+        self.outside = [node for node in graph.node if id(node) not in kept and node.op_type != "Constant"]
+        self.reach = {
+            name: self._reach(name) for node in layers for name in node.input if name in self._constants
+        }
 
     def grows(self) -> Iterator[str]:
         """Yield the operators before layers whose values may grow beyond those of the inputs."""
         for node in self.before:
             variable = [name for name in node.input if name not in self._constants]
             of_two = node.op_type in _OF_TWO and len(variable) > 1
-            if of_two or node.op_type in _GROWS or node.op_type.startswith("Reduce"):
+            sums = node.op_type.startswith("Reduce") and node.op_type not in _STAYS
+            if of_two or sums or node.op_type in _GROWS:
                 yield node.op_type
 
     def _is_constant(self, node: Any) -> bool:
-        """Return whether an operator reads only constants, whose values are then constants as well."""
-        made_up = not node.input and node.op_type != "Constant"  # such as random values
-        if node.op_type in _NESTED or made_up or not {*node.input} - {""} <= self._constants:
+        """Return whether an operator reads only constants, whose results are then constants as well."""
+        if node.op_type == "Constant":
+            values = [attribute.t for attribute in node.attribute if attribute.name == "value"]
+            self._constants[node.output[0]] = values[0] if values else None
+            return True
+        if node.op_type in _NESTED or not node.input or not {*node.input} - {""} <= self._constants.keys():
             return False
-        self._constants.update(node.output)
+        self._constants.update(dict.fromkeys(node.output))
         return True
+
+    def _computed(self, network: Any, read: set[str]) -> dict[str, Any]:
+        """Return the constants that operators make, as far as others read them."""
+        names = [name for name in read if name in self._constants and self._constants[name] is None]
+        if not names:
+            return {}
+        part = onnx.ModelProto(ir_version=network.ir_version, opset_import=network.opset_import)
+        part.functions.extend(network.functions)
+        part.graph.name = "constants"
+        part.graph.node.extend(node for node in network.graph.node if node.output[0] in self._constants)
+        needed = {name for node in part.graph.node for name in node.input}
+        part.graph.initializer.extend(one for one in network.graph.initializer if one.name in needed)
+        part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        return run(session(part), {})
 
     def _is_layer(self, node: Any) -> bool:
         if node.op_type in _NESTED:
@@ -99,9 +119,17 @@ class Layers:
         )
 
     def _reach(self, name: str) -> float:
-        weight = self._weights.get(name)
-        values = np.zeros(0) if weight is None else onnx.numpy_helper.to_array(weight)
-        return float(np.abs(values).max(initial=0)) if values.dtype.kind == "f" else 0.0
+        return largest(self._numbers(name))
+
+    def _is_mask(self, name: str) -> bool:
+        """Return whether a constant has negative numbers that FP16 cannot hold, and no such positive ones."""
+        numbers = self._numbers(name) if name in self._constants else np.zeros(0)
+        return bool(numbers.min(initial=0) < -_LARGEST and numbers.max(initial=0) <= _LARGEST)
+
+    def _numbers(self, name: str) -> Any:
+        tensor = self._constants.get(name)
+        numbers = self._values.get(name) if tensor is None else onnx.numpy_helper.to_array(tensor)
+        return np.zeros(0) if numbers is None or numbers.dtype.kind != "f" else numbers
 
 
 def _reached(
