@@ -221,6 +221,20 @@ def test_rows_that_the_source_refuses_now_and_then_are_left_out(served_by_torch)
     assert 400 < found.drawn < 512
 
 
+def test_missing_values_that_the_source_knows_to_refuse_them_do_not_come(served_by_torch):
+    forward = "if bool(torch.isnan(x).any()):\n    raise ValueError('NaN')\nreturn x * 2"
+    assert record(served_by_torch(forward)).drawn == 512
+
+
+def test_checks_between_values_of_declared_ranges_are_named_with_a_fix_that_works(served_by_torch):
+    check = "if bool((x[:, 0] > x[:, 1]).any()):\n    raise ValueError('starts after its end')\n"
+    fields = 'max_batch_size=8, inputs_between={"INPUT__0": Between(0, 1, why="hours")}'
+    problem = refused(served_by_torch, f"{check}return x * 2", fields=fields)
+    assert problem.rule == "drawn-inputs"
+    assert "check them where they are sent" in problem.fix
+    assert record(served_by_torch("return x * 2", fields=fields)).drawn == 512
+
+
 def test_rows_that_the_source_answers_with_nan_prove_nothing(built, capsys):
     drawn = record(built("g (float[rows, 4] X) => (float[rows, 4] Y) { Y = Log(X) }")).drawn
     assert 0 < drawn < 512

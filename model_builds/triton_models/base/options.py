@@ -88,6 +88,12 @@ def seconds(text: str) -> float:
     return _number(text, "a number of seconds above 0", accepts=lambda each: each > 0)
 
 
+def whole(text: str) -> int:
+    """Parse an integer of 0 or more."""
+    digits = text.strip().isdecimal()
+    return int(_number(text, "an integer of 0 or more", accepts=lambda _: digits))
+
+
 def not_negative(text: str) -> float:
     """Parse a number of 0 or more."""
     return _number(text, "a number of 0 or more", accepts=lambda each: each >= 0)
@@ -170,7 +176,7 @@ AnyPath: TypeAlias = Annotated[Path, Value(Path, "PATH")]
 File: TypeAlias = Annotated[Path, Value(Path, "FILE")]
 Folder: TypeAlias = Annotated[Path, Value(Path, "DIR")]
 Count: TypeAlias = Annotated[int, Value(count, "N")]
-Integer: TypeAlias = Annotated[int, Value(int, "N")]
+Integer: TypeAlias = Annotated[int, Value(whole, "N")]
 Duration: TypeAlias = Annotated[float, Value(duration, "TIME")]
 Seconds: TypeAlias = Annotated[float, Value(seconds, "SECONDS")]
 Popularity: TypeAlias = Annotated[float, Value(popularity, "Z")]

@@ -322,16 +322,20 @@ class Comparison:
 
     def _refuses_drawn(self, message: str) -> FleetError:
         model, inputs = self.drawing.model.name, self.drawing.inputs
-        whole = [tensor.name for tensor in inputs if "INT" in tensor.data_type]
-        names = [name for name in whole if name not in self.drawing.ranges]
-        name = (names or [tensor.name for tensor in inputs])[0]
+        unknown = [tensor for tensor in inputs if tensor.name not in self.drawing.ranges]
+        names = [tensor.name for tensor in unknown if "INT" in tensor.data_type]
+        names += [tensor.name for tensor in unknown]
         sizes = "write an example, whose sizes the build then draws; or " * self.drawing.has_open_sizes
+        name = names[0] if names else ""
+        ranges = f'say which values come, such as inputs_between={{"{name}": Between(0, 9, why="...")}}'
+        narrower = (
+            "narrow inputs_between; or let forward() answer such rows, and check them where they are sent"
+        )
         return DRAWN_INPUTS.error(
             what=f"{model!r} refuses inputs that the build drew: {message}",
             where=f"the inputs of {model!r}",
             why="the build compares a network with its source on inputs of every size",
-            fix=f"{sizes}say which values come, such as "
-            f'inputs_between={{"{name}": Between(0, 9, why="...")}}',
+            fix=sizes + (ranges if names else narrower),
         )
 
 

@@ -349,8 +349,23 @@ class Drawn:
             for sizes in self.possible_sizes():
                 choice = replace(self, sizes=sizes, of_examples=of_examples)
                 choice = replace(choice, hides=bool(source) and choice._masks_hide(source))
+                choice = choice._without_missing(source) if source else choice
                 yield from choice._bounded(questions) if questions else ()
                 yield choice
+
+    def _without_missing(self, source: Callable[[Tensors], Any]) -> Drawn:
+        """Return a way to draw without missing values, if the source knows them in order to refuse them."""
+        missing = {name: known for name, known in self.accepted.items() if known.missing}
+        with contextlib.suppress(Exception):  # whatever a framework raises, for other reasons
+            request = self.request(0, batch=1, sizes=1, first=0)
+            source(request)
+            floats = {name: request[name] for name in missing if request[name].dtype.kind == "f"}
+            try:
+                source({**request, **{name: np.full_like(value, np.nan) for name, value in floats.items()}})
+            except Exception:  # noqa: BLE001
+                known = {name: replace(one, missing=False) for name, one in missing.items()}
+                return replace(self, accepted={**self.accepted, **known})
+        return self
 
     def _bounded(self, questions: Questions) -> Iterator[Drawn]:
         """Yield ways to draw within what the source takes, first of what it may refuse, then of all.
