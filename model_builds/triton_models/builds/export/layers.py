@@ -55,7 +55,10 @@ class Layers:
         ids = set(map(id, layers))
         behind = _reached(nodes, ids)
         ahead = _reached(nodes, ids, backward=True)
-        before = _reached(nodes, ids, backward=True, through=set(map(id, nodes)) - behind) - ids
+        early = [node for node in nodes if id(node) not in behind]
+        made = {name for node in layers for name in _read(node)}
+        last = {id(node) for node in early if not made.isdisjoint(node.output)}
+        before = _reached(early, last, backward=True)
         masked = {id(node) for node in nodes if any(map(self._is_mask, node.input))}
         kept = ahead & (behind | (_reached(nodes, masked) - before))
         kept |= {id(node) for node in graph.node if any(map(self._is_mask, node.output))}
@@ -132,15 +135,17 @@ class Layers:
         return np.zeros(0) if numbers is None or numbers.dtype.kind != "f" else numbers
 
 
-def _reached(
-    nodes: Sequence[Any], start: set[int], *, backward: bool = False, through: set[int] | None = None
-) -> set[int]:
+def _read(layer: Any) -> Sequence[str]:
+    """Return what a layer computes with, without the masks of an attention."""
+    return layer.input[:3] if layer.op_type.endswith("Attention") else layer.input
+
+
+def _reached(nodes: Sequence[Any], start: set[int], *, backward: bool = False) -> set[int]:
     """Return the operators that read results of some, directly or not, or make their inputs; and these."""
     reached, values = set[int](), set[str]()
     for node in reversed(nodes) if backward else nodes:
         own, further = (node.output, node.input) if backward else (node.input, node.output)
-        passes = through is None or id(node) in through
-        if id(node) in start or (passes and not values.isdisjoint(own)):
+        if id(node) in start or not values.isdisjoint(own):
             reached.add(id(node))
             values.update(name for name in further if name)
     return reached
