@@ -88,6 +88,17 @@ BY_SIZES = [
     "return x * 2 if torch.tensor_split(x[:, 0], x[:1, 0].long() % 2)[0].shape[0] else x",
     "return sum(row for row in x[old]) + x",
     "return torch.cat([*x[old].split(1), x])",
+    "return sum(x[old].unbind(0)) + x",
+    "return sum(x[x[:, 0] > 1e12].unbind(0)) + x",
+    "return torch.cat([*x[old].chunk(2), x])",
+    "y = F.conv1d(x[old][:, None], torch.ones(1, 1, 2))\nreturn x * 2 if y.shape[0] else x",
+    "y = torch.relu(F.conv1d(x[old][:, None], torch.ones(1, 1, 2)))\nreturn x * 2 if len(y) else x",
+    "return sum(F.conv1d(x[old][:, None], torch.ones(1, 1, 2)).sum((1, 2))) + x",
+    "y = F.conv_transpose1d(x[old][:, None], torch.ones(1, 1, 2))\nreturn x * 2 if y.numel() else x",
+    "return x * 2 if F.conv1d(x[:, None], x[old][:, None, :2]).shape[1] else x",
+    "return x * 2 if torch.ones_like(x[old]).shape[0] else x",
+    "return x * 2 if F.conv1d(torch.ones_like(x[old])[:, None], torch.ones(1, 1, 2)).shape[0] else x",
+    "return x * 2 if x.new_zeros(x[old].shape).shape[0] else x",
 ]
 TO_PYTHON = [
     "return x * len(range(x[0, 0].long()))",
@@ -96,6 +107,8 @@ TO_PYTHON = [
     "return x * 2 if torch.equal(x, self.zeros) else x",
     "return x * 2 if torch.allclose(x, self.zeros) else x",
     "return x * 2 if old.any().is_nonzero() else x",
+    "return x.clone().apply_(lambda value: value * 2 if value > 60 else value)",
+    "return torch.zeros(2, 3).map_(x, lambda _, value: value * 2 if value > 60 else value)",
     "return x * 2 if 70.0 in x else x",
     "return x * float(np.asarray(x)[0, 0])",
     "return x * float(np.array(x)[0, 0])",
@@ -188,6 +201,8 @@ RIGHT = [
     "return doubled_if_large(x)",
     "return x * is_old(x)[:, None]",
     "return F.conv1d(x[:, None], torch.ones(1, 1, 2)) + 1",
+    "y = F.conv1d(x[old][:, None], torch.ones(1, 1, 2))\nreturn x + y.sum()",
+    "y = F.conv1d(x[:, None], torch.ones(1, 1, 2))\nreturn x * 2 if y.shape[2] == 2 and len(y) else x",
     "return torch.vmap(lambda row: row.sum() * 2)(x)",
 ]
 

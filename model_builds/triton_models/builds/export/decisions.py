@@ -29,6 +29,7 @@ _NUMBERS = {"__bool__", "__complex__", "__float__", "__index__", "__int__", "ite
 _TEXTS = {"__format__", "__repr__"}
 _ARRAYS = {"__array__", "__array_interface__", "__cuda_array_interface__", "__dlpack__", "numpy"}
 _COPIES = {"__deepcopy__", "__reduce_ex__", "_typed_storage", "data_ptr", "storage", "untyped_storage"}
+_CALLBACKS = frozenset({"apply_", "map2_", "map_"})
 _VALUES = frozenset(_NUMBERS | _TEXTS | _ARRAYS | _COPIES)
 # What makes a constant of a list of tensors.
 _FROM_LISTS = frozenset({"as_tensor", "asarray", "new", "new_tensor", "tensor"})
@@ -68,6 +69,9 @@ class _Watch:
     def has_values(self, tensors: Iterable[torch.Tensor]) -> bool:
         return any((key := _storage(tensor)) is None or key in self.values for tensor in tensors)
 
+    def has_sizes(self, tensors: Iterable[torch.Tensor]) -> bool:
+        return any(_storage(tensor) in self.sizes for tensor in tensors)
+
     def add(self, tensors: Iterable[torch.Tensor], *, sizes: bool = False) -> None:
         for key in map(_storage, tensors):
             self.values.add(key)
@@ -91,7 +95,8 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             watch.operating = outer
         tensors = _tensors([args, kwargs])
         by_sizes = func._schema.name.removeprefix("aten::").startswith(_BY_SIZES)
-        if watch.read is not None or (not by_sizes and watch.has_values(tensors)):
+        has_values = watch.has_values(tensors) and (not by_sizes or watch.has_sizes(tensors))
+        if watch.read is not None or has_values:
             self._follow(func, args, kwargs or {}, tensors, answer)
         return answer
 
@@ -129,7 +134,7 @@ class _Functions(TorchFunctionMode):
             with _disable_current_modes():
                 answer = func(*args, **kwargs)
             if watch.has_values(tensors):
-                watch.add(_tensors(answer))
+                watch.add(_tensors(answer), sizes=watch.has_sizes(tensors))
             return answer
         answer = func(*args, **kwargs)
         answers = _tensors(answer)
@@ -147,13 +152,13 @@ class _Functions(TorchFunctionMode):
     ) -> bool:
         """Return whether Python gets values, or the trace keeps them, without an operator that reads them."""
         watch = self.watch
-        if name in _SIZES and any(_storage(tensor) in watch.sizes for tensor in tensors[:1]):
+        if name in _SIZES and watch.has_sizes(tensors[:1]):
             watch.add(answers)
             return not answers
         if name == "tensor_split" and watch.has_values(tensors[1:]):
             watch.add(answers, sizes=True)
-        if name in _VALUES:
-            return watch.has_values(tensors[:1])
+        if name in _VALUES | _CALLBACKS:
+            return watch.has_values(tensors if name in _CALLBACKS else tensors[:1])
         lists = [one for one in arguments if isinstance(one, list | tuple)]
         if name in _FROM_LISTS and watch.has_values(_tensors(lists)):
             return True
