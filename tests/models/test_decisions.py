@@ -13,10 +13,16 @@ import torch
 from triton_models.builds.export.decisions import trace
 
 SOURCE = '''
-import contextlib, copy, math, operator, pickle
+import contextlib, copy, logging, math, operator, pickle, warnings
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+logger = logging.getLogger(__name__)
+
+class Scale:
+    def error(self, value):
+        self.network.hit = value
 
 @torch.jit.script
 def is_old(x: torch.Tensor) -> torch.Tensor:
@@ -46,6 +52,8 @@ class Net(torch.nn.Module):
         self.heads = torch.nn.ModuleList(torch.nn.Linear(3, 3) for _ in range(9))
         self.register_buffer("zeros", torch.zeros(2, 3))
         self.hit = False
+        self.logger, self.scale = logger, Scale()
+        self.scale.network = self
     def remember(self, x):
         self.hit = bool(is_old(x).any())
         return True
@@ -141,6 +149,15 @@ NO_CHECKS = [
     "many = bool(old.any()); assert many or True\nreturn x * 2 if many else x",
     "many = bool(old.any())\nassert many or True\nreturn x * 2 if many else x",
     "assert self.remember(x)\nreturn x * 2 if self.hit else x",
+    "if old.any():\n    warnings.warn('old')\nelse:\n    x = x * 2\nreturn x",
+    "if old.any():\n    warnings.warn('old')\n    x = x * 2\nreturn x",
+    "if old.any():\n    logger.info('old')\n    return x * 2\nreturn x",
+    "if old.any():\n    warnings.warn('old')\nelif x.sum() > 1:\n    x = x * 2\nreturn x",
+    "if many := bool(old.any()):\n    warnings.warn('old')\nreturn x * 2 if many else x",
+    "print(many := old.any().item())\nreturn x * 2 if many else x",
+    "many = old.any().item()\nprint(more := many)\nreturn x * 2 if more else x",
+    "self.scale.error(x.sum().item())\nreturn x * self.hit",
+    "many = old.any().item()\nlogger.info('%s', many)\nreturn x * 2 if many else x",
 ]
 LONG_TRAILS = [
     "copy = self.zeros.clone()\ncopy[:, :3] = x\nreturn x * 2 if copy.sum() > 3 else x",
@@ -177,6 +194,16 @@ CHECKS = [
     "if has_nan(x):\n    raise ValueError\nreturn x",
     "missing = int(torch.isnan(x).sum())\nif missing:\n    raise ValueError(f'{missing}')\nreturn x",
     "try:\n    check(x)\nexcept AssertionError as error:\n    raise ValueError from error\nreturn x",
+    "if torch.isnan(x).any():\n    warnings.warn('missing', stacklevel=2)\nreturn x",
+    "if torch.isnan(x).any():\n    import warnings\n    warnings.warn('missing')\nreturn x",
+    "if torch.isnan(x).any():\n    logger.warning('%s', x.sum().item())\n    print(x)\nreturn x",
+    "if torch.isnan(x).any():\n    warnings.warn('missing')\nelif x.sum() > 1:\n    print('large')\nreturn x",
+    "if torch.isnan(x).any():\n    if x.sum() > 1:\n        logging.getLogger('a').info('large')\nreturn x",
+    "logger.warning(\n    '%s',\n    x.sum().item(),\n)\nreturn x",
+    "logging.getLogger(__name__).debug(f'{x.sum():.1f}')\nreturn x",
+    "self.logger.log(logging.INFO, 'sum %s', float(x.sum()))\nreturn x",
+    "missing = int(torch.isnan(x).sum())\nif missing:\n    warnings.warn(f'{missing} of {len(x)}')\nreturn x",
+    "largest = x.max().item()\nlogger.info('%s', round(largest, 2))\nreturn x",
     "return F.gaussian_nll_loss(x, x, x.abs() + 1, reduction='none')",
     "return torch.distributions.Normal(x, x.abs() + 1).log_prob(x)",
 ]

@@ -1,4 +1,4 @@
-"""Which lines of Python only check a value: a trace that loses them answers as the network does."""
+"""Which lines of Python only check or report a value: a trace that loses them answers as the network does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ import functools
 import linecache
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+_LOGGERS = frozenset({"log", "logger", "logging"})
+_LEVELS = frozenset(
+    [*("critical", "debug", "error", "exception", "fatal", "info", "log", "warn", "warning"), "warning_once"]
+)
 
 
 def use_of_line(file: str, line: int) -> tuple[str, bool]:
@@ -45,16 +50,18 @@ def _use_of(statement: ast.stmt, line: int, function: ast.stmt | None) -> str:
             return "" if _assigns(parts[0]) else "check"
         case ast.Return() if not _assigns(statement):
             return "return"
-        case ast.Expr(ast.Call(ast.Name("print"))):
-            return "check"
         case ast.Assign(targets=[target]) if function and not _assigns(statement.value):
             return "check" if _is_only_checked(target, function) else ""
     return ""
 
 
 def _parts_of_check(statement: ast.stmt) -> list[Any]:
-    """Return what a check tests, and what it raises."""
+    """Return what a check tests, and what it raises or reports."""
     match statement:
+        case ast.Expr() if _reports([statement]):
+            return [statement]
+        case ast.If() if _reports([*statement.body, *statement.orelse]):
+            return [statement.test, *statement.body, *statement.orelse]
         case ast.Assert() | ast.Expr(ast.Call(ast.Attribute(ast.Name("torch"), "_assert" | "_check"))):
             return [statement]
         case ast.If() if _raises(statement.body):
@@ -62,6 +69,33 @@ def _parts_of_check(statement: ast.stmt) -> list[Any]:
         case ast.If() if _raises(statement.orelse):
             return [statement.test, *statement.orelse]
     return []
+
+
+def _reports(block: Sequence[ast.stmt]) -> bool:
+    """Return whether statements only print, warn and log, under conditions or not."""
+    for statement in block:
+        match statement:
+            case ast.If():
+                if not _reports([*statement.body, *statement.orelse]):
+                    return False
+            case ast.Expr(ast.Call(function)) if _is_report(function):
+                pass
+            case ast.Import() | ast.Pass():
+                pass
+            case _:
+                return False
+    return True
+
+
+def _is_report(function: ast.expr) -> bool:
+    match function:
+        case ast.Name("print" | "warn") | ast.Attribute(ast.Name("warnings"), "warn"):
+            return True
+        case ast.Attribute(ast.Call(ast.Name(owner) | ast.Attribute(attr=owner)), level):
+            return owner == "getLogger" and level in _LEVELS
+        case ast.Attribute(ast.Name(owner) | ast.Attribute(attr=owner), level):
+            return owner.strip("_").lower() in _LOGGERS and level in _LEVELS
+    return False
 
 
 def _raises(block: Sequence[ast.stmt]) -> bool:
@@ -78,7 +112,8 @@ def _is_only_checked(target: ast.expr, function: ast.stmt) -> bool:
     statements = [node for node in nodes if isinstance(node, ast.stmt)]
     if any(_catches(one, getattr(one, "body", [])) for one in statements):
         return False
-    checked = {id(node) for one in statements for part in _parts_of_check(one) for node in ast.walk(part)}
+    parts = [part for one in statements for part in _parts_of_check(one) if not _assigns(part)]
+    checked = {id(node) for part in parts for node in ast.walk(part)}
     names = target.elts if isinstance(target, ast.Tuple) else [target]
     own = {name.id for name in names if isinstance(name, ast.Name)}
     uses = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
