@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from triton_models.builds.export.decisions import trace
 
@@ -294,3 +295,52 @@ def test_a_transformer_is_traced_for_all_masks(hidden):
             mask = torch.zeros(2, 6, dtype=torch.bool)
             mask[:, other] = True
             torch.testing.assert_close(traced(x, mask), network(x, mask))
+
+
+class Recurrent(torch.nn.Module):
+    """Reads as many steps as a request says, from a state or none."""
+
+    def __init__(self, cell: type[torch.nn.RNNBase], *, state: bool, layers: int = 1) -> None:
+        super().__init__()
+        self.cell = cell(4, 5, layers, batch_first=True, bidirectional=layers > 1)
+        self.state = state
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        state: Any = x.new_full((self.cell.num_layers**2, x.shape[0], 5), 0.3) if self.state else None
+        if self.state and isinstance(self.cell, torch.nn.LSTM):
+            state = state, state
+        steps, last = self.cell(packed, state)
+        padded, _ = pad_packed_sequence(steps, batch_first=True, total_length=7)
+        return torch.cat([padded.flatten(1), last[0][-1] if isinstance(last, tuple) else last[-1]], 1)
+
+
+class Guarded(Recurrent):
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        try:
+            return self.cell(packed, x.new_zeros(1, 2, 5))[1][-1]
+        except RuntimeError:
+            return x[:, 0]
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("state", [False, True], ids=["none", "state"])
+@pytest.mark.parametrize("cell", [torch.nn.GRU, torch.nn.LSTM, torch.nn.RNN])
+def test_packed_sequences_are_traced_for_all_lengths(cell, state, layers):
+    network = Recurrent(cell, state=state, layers=layers).eval()
+    with torch.no_grad():
+        traced, lines = trace(network, [torch.rand(2, 7, 4), torch.tensor([3, 7])])
+        assert not lines
+        for lengths in ([7, 2, 2], [1], [1, 1, 1, 1], [6, 5, 4]):
+            x = torch.rand(len(lengths), 7, 4)
+            own, answer = traced(x, torch.tensor(lengths)), network(x, torch.tensor(lengths))
+            torch.testing.assert_close(own, answer)
+
+
+def test_a_network_that_goes_on_after_a_wrong_state_is_not_traced():
+    with torch.no_grad():
+        _, lines = trace(
+            Guarded(torch.nn.GRU, state=False).eval(), [torch.rand(2, 7, 4), torch.tensor([3, 7])]
+        )
+    assert lines

@@ -37,6 +37,8 @@ _FROM_LISTS = frozenset({"as_tensor", "asarray", "new", "new_tensor", "tensor"})
 _LIKE = ("empty_like", "full_like", "ones_like", "zeros_like", "new_", "rand")
 _BY_SIZES = (*_LIKE, "is_same_size", "_fused_sdp_choice")
 _TORCH = str(Path(torch.__file__).parent)
+# What raises if the size of a first state is not that of the first batch, which is a value.
+_SIZE_CHECKS = (torch.nn.RNNBase.check_forward_args.__code__, torch.nn.LSTM.check_forward_args.__code__)
 
 
 def trace(network: torch.nn.Module, example: Sequence[torch.Tensor]) -> tuple[Any, list[Line]]:
@@ -64,6 +66,7 @@ class _Watch:
         self.calls = 0
         self.operating = False
         self.read: list[Line] | None = None
+        self.parts: set[StorageWeakRef | None] | None = None  # tensors whose number depends on values
         self.lines = set[Line]()
 
     def has_values(self, tensors: Iterable[torch.Tensor]) -> bool:
@@ -109,7 +112,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         calls = [watch.sizes[key] for key in map(_storage, tensors) if key in watch.sizes]
         if "List[Tensor]" in kinds and any(call < watch.calls for call in calls):
-            watch.lines.update(_decisions())  # their number depends on values
+            watch.parts = {*(watch.parts or ()), *map(_storage, _tensors(answer))}
         depends = bool(calls) or watch.read is not None or _sizes_depend(func, args)
         watch.add(_tensors(answer), sizes=depends)
         named = {**dict(zip((one.name for one in schema.arguments), args, strict=False)), **kwargs}
@@ -128,7 +131,7 @@ class _Functions(TorchFunctionMode):
         watch, kwargs = self.watch, kwargs or {}
         if watch.operating:  # an operator of a scripted function
             return func(*args, **kwargs)
-        watch.calls, watch.read = watch.calls + 1, None
+        watch.calls, watch.read, watch.parts = watch.calls + 1, None, None
         name, tensors = _name(func), _tensors([args, kwargs])
         if name.startswith("conv"):  # a mode would hide its operators from the tracer
             with _disable_current_modes():
@@ -137,10 +140,14 @@ class _Functions(TorchFunctionMode):
                 watch.add(_tensors(answer), sizes=watch.has_sizes(tensors))
             return answer
         answer = func(*args, **kwargs)
-        answers = _tensors(answer)
+        answers, in_python = _tensors(answer), isinstance(func, FunctionType)
+        if watch.parts is not None and (
+            in_python or not answers or not watch.parts.isdisjoint(map(_storage, answers))
+        ):
+            watch.lines.update(_decisions())  # otherwise it only uses them, as aten::lstm does
         if watch.read is not None:
             watch.add(answers, sizes=True)
-            if isinstance(func, FunctionType) or not (answers or answer is None):
+            if in_python or not (answers or answer is None):
                 watch.lines.update(watch.read)
             watch.read = None
         elif self._hands_over(name, [*args, *kwargs.values()], tensors, answers):
@@ -203,13 +210,15 @@ def _decisions() -> list[Line]:
     """Return the line that gets a value, the innermost outside PyTorch; none if it only checks the value."""
     frame: FrameType | None = sys._getframe(1)
     lines: list[Line] = []
+    size_checks: set[int] = set()
     while frame is not None and frame.f_code is not trace.__code__:
         if frame.f_code.co_filename != __file__:
+            size_checks |= {len(lines)} if frame.f_code in _SIZE_CHECKS else set()
             lines.append((frame.f_code.co_filename, frame.f_lineno))
         frame = frame.f_back
     own = [not file.startswith(_TORCH) for file, _ in lines]
     for position, line in enumerate(lines):
-        use, _ = use_of_line(*line)
+        use = "check" if position in size_checks else use_of_line(*line)[0]
         if use == "check":
             outer = zip(lines[position:], own[position:], strict=True)
             if not any(mine and use_of_line(*one)[1] for one, mine in outer):
