@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError, FakeTen
 from tests.models.script_cases import FAILED, FAILED_BY_TYPE, REFUSED, SERVED, Takes, TakesOne, script
 from tests.models.script_cases import ScriptCase as Case
 from tests.triton_models.model_folders import write
+from tests.triton_models.real_networks import script_archive
 from triton_models.artifact.networks import read_classes, read_forward
 from triton_models.artifact.pbtxt import as_json, read_text
 from triton_models.base.errors import Problem
@@ -102,6 +105,41 @@ def test_a_file_that_is_no_whole_archive_is_not_torchscript(tmp_path):
         assert (problem.rule, what in problem.what) == ("torchscript-file", True), name
     problems = _check(tmp_path / "pointer", PLAIN.config(), pointer)
     assert [problem.rule for problem in problems] == ["lfs-pointer"]
+
+
+@torch.library.custom_op("fleet_rules::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+def _fails_in_another_process(path: Path) -> str:
+    command = [sys.executable, "-c", f"import torch; torch.jit.load({str(path)!r})"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+def test_a_file_with_operators_of_the_process_that_exported_it_is_refused(tmp_path):
+    content = _traced_net(lambda _, x: double(x))
+    write(tmp_path / "model.pt", content)
+    assert "Unknown builtin op: fleet_rules::double" in _fails_in_another_process(tmp_path / "model.pt")
+    (problem,) = _check(tmp_path / "it", PLAIN.config(), content)
+    assert (problem.rule, "fleet_rules::double" in problem.what) == ("torchscript-file", True)
+
+
+@pytest.mark.parametrize(
+    ("call", "is_known"),
+    [
+        ("ops.torchvision.nms(x, x, 0.5)", True),
+        ("ops.quantized.linear_dynamic(x, CONSTANTS.c0, True)", True),
+        ("torch.relu(x)", True),
+        ("ops.torch_scatter.scatter_max(x, x)", False),
+        ("torch.add(x, ops.fbgemm.asynchronous_complete_cumsum(x))", False),
+    ],
+)
+def test_images_have_operators_of_pytorch_and_torchvision(call, is_known, tmp_path):
+    called = f"def called(self: Net, x: Tensor) -> Tensor:\n    return {call}\n"
+    content = script_archive(f"{called}  def forward(self: Net, x: Tensor) -> Tensor")
+    problems = _check(tmp_path, PLAIN.config(), content)
+    assert [problem.rule for problem in problems] == ([] if is_known else ["torchscript-file"])
 
 
 SWITCHES = ("INFERENCE_MODE", "DISABLE_OPTIMIZED_EXECUTION", "ENABLE_WEIGHT_SHARING", "DISABLE_CUDNN")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_models.artifact.networks import Forward, read_forward
+from triton_models.artifact.networks import Forward, read_forward, read_operators
 from triton_models.artifact.pbtxt import plain, read_config, schema
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
@@ -47,6 +47,33 @@ class SizeInPython(torch.nn.Module):
 class OnTheCpu(torch.nn.Module):
     def forward(self, x):
         return x + torch.zeros(x.shape)  # a trace notes the device that the default was
+
+
+@torch.library.custom_op("fleet_test::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+LIBRARY = torch.library.Library("fleet_library", "DEF")
+LIBRARY.define("halves(Tensor x) -> Tensor[]")
+LIBRARY.impl("halves", lambda x: [x / 2, x / 2], "CPU")
+
+
+class Doubles(torch.nn.Module):
+    def forward(self, x):
+        return double(x)
+
+
+class Scripted(torch.nn.Module):
+    def forward(self, x):
+        return torch.ops.fleet_library.halves(x)[0] if x.shape[0] > 1 else x / 2
+
+
+class Primitive(torch.nn.Module):
+    """Calls an operator that PyTorch registers in Python."""
+
+    def forward(self, x):
+        return torch.ops.prims.sin(x)
 
 
 class Sums(torch.nn.Module):
@@ -151,6 +178,29 @@ def test_a_tensor_that_is_always_made_on_the_cpu_is_refused_unless_it_is_served_
     with pytest.raises(FleetError, match="creates tensors on the CPU"):
         export(OnTheCpu(), tmp_path)
     export(OnTheCpu(), tmp_path, cpu=True)
+
+
+OWN_OPERATORS = [
+    ("trace", Doubles(), "fleet_test::double"),
+    ("trace", torch.nn.Sequential(Scale(), Doubles()), "fleet_test::double"),
+    ("script", Scripted(), "fleet_library::halves"),
+    ("trace", Primitive(), "prims::sin"),
+]
+
+
+@pytest.mark.parametrize(("how", "network", "operator"), OWN_OPERATORS)
+def test_operators_that_only_the_exporting_process_has_are_refused(how, network, operator, tmp_path):
+    with pytest.raises(FleetError) as caught:
+        export(network, tmp_path, how=how)
+    (problem,) = caught.value.problems
+    assert (problem.rule, operator in problem.what) == ("torchscript-export", True)
+    assert not (tmp_path / "model.pt").exists()
+
+
+def test_quantized_operators_of_pytorch_are_exported(tmp_path):
+    network = torch.nn.Sequential(torch.nn.Linear(3, 2))
+    export(torch.ao.quantization.quantize_dynamic(network, {torch.nn.Linear}), tmp_path, cpu=True)
+    assert read_operators(tmp_path / "model.pt") == ["quantized::linear_dynamic"]
 
 
 class ZerosByHand(torch.nn.Module):

@@ -286,22 +286,47 @@ def read_forward(file: Path | IO[bytes]) -> Forward | None:
 
 def read_classes(file: Path | IO[bytes]) -> tuple[str, dict[str, ast.ClassDef]]:
     """Return the name of a TorchScript file's network, and its classes; "" if they cannot be read."""
-    classes: dict[str, ast.ClassDef] = {}
     try:
         with zipfile.ZipFile(file) as archive:
             top = archive.namelist()[0].partition("/")[0]
             opcodes = pickletools.genops(archive.read(f"{top}/data.pkl"))
             network = next(str(value) for opcode, value, _ in opcodes if opcode.name == "GLOBAL")
-            for path in archive.namelist():
-                if path.startswith(f"{top}/code/") and path.endswith(".py"):
-                    module = path.removeprefix(f"{top}/code/").removesuffix(".py").replace("/", ".")
-                    for node in ast.parse(archive.read(path)).body:
-                        if isinstance(node, ast.ClassDef):
-                            classes[f"{module}.{node.name}"] = node
+            modules = _modules(archive)
     except (OSError, zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError, StopIteration):
         return "", {}
+    classes = {
+        f"{module}.{node.name}": node
+        for module, tree in modules.items()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
     name = network.replace(" ", ".")
     return (name, classes) if name in classes else ("", {})
+
+
+def read_operators(file: Path | IO[bytes]) -> list[str]:
+    """Return the operators, other than aten's, that a TorchScript file calls, such as "torchvision::nms"."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            modules = _modules(archive)
+    except (OSError, zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError):
+        return []
+    names = set()
+    for node in (node for tree in modules.values() for node in ast.walk(tree)):
+        match node:
+            case ast.Call(ast.Attribute(ast.Attribute(ast.Name("ops"), namespace), operator)):
+                names.add(f"{namespace}::{operator}")
+    return sorted(names)
+
+
+def _modules(archive: zipfile.ZipFile) -> dict[str, ast.Module]:
+    """Return the code of a TorchScript file, by the names of its modules."""
+    start = f"{archive.namelist()[0].partition('/')[0]}/code/"
+    return {
+        path.removeprefix(start).removesuffix(".py").replace("/", "."): ast.parse(archive.read(path))
+        for path in archive.namelist()
+        if path.startswith(start) and path.endswith(".py")
+    }
 
 
 def unscripted(file: Path | IO[bytes]) -> str:

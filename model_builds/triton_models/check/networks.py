@@ -18,11 +18,17 @@ from triton_models.artifact.networks import (
     read_forward,
     read_onnx_file,
     read_onnx_head,
+    read_operators,
     unscripted,
 )
 from triton_models.artifact.pbtxt import ModelConfig, as_json
 from triton_models.check.backend_rules import onnxruntime
-from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
+from triton_models.check.backend_rules.libtorch import (
+    Script,
+    load_refusals,
+    request_failures,
+    unknown_operators,
+)
 from triton_models.check.backend_rules.libtorch_devices import mixed_devices
 from triton_models.check.layout import is_lfs_pointer
 from triton_models.check.onnx_network import (
@@ -210,6 +216,11 @@ def _check_script(report: Findings, model: Model, config: ModelConfig, path: str
         fix = "save torch.jit.script(network) or torch.jit.trace(network, example) with torch.jit.save(); "
         fix += "LibTorch() does, for a network and its weights"
         report.file(path)(TORCHSCRIPT_FILE, f"a file of {content}, not of TorchScript", fix=fix, why=why)
+    if unknown := unknown_operators(read_operators(file)):
+        what = f"its code calls {', '.join(unknown)}, which neither PyTorch nor torchvision has"
+        fix = "compute it with PyTorch's own operators, and export it again"
+        why = f"the model does not load: Unknown builtin op: {unknown[0]}"
+        report.file(path)(TORCHSCRIPT_FILE, what, fix=fix, why=why)
     forward = read_forward(file)
     if forward is None or model.text is None:  # without a configuration, config-missing says it
         return

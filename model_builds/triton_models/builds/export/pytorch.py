@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from triton_models.artifact.networks import NetworkTensor, Signature
+from triton_models.artifact.networks import NetworkTensor, Signature, read_operators
 from triton_models.base.encoding import Tensors
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.traced import accepted_tensors
+from triton_models.check.backend_rules.libtorch import unknown_operators
 from triton_models.declare.tensors import NUMPY_TYPES, Between, DynamicDim, Tensor
 
 if TYPE_CHECKING:
@@ -97,6 +98,9 @@ def export_torchscript(
         buffer = io.BytesIO()
         torch.jit.save(exported, buffer)
     content = _without_traces_of_the_machine(buffer.getvalue())
+    if unknown := unknown_operators(read_operators(io.BytesIO(content))):
+        what = f"it calls {', '.join(unknown)}, which neither PyTorch nor torchvision has"
+        raise network.bad(what, fix="compute it with PyTorch's own operators")
     if not cpu:
         _refuse_fixed_device(exported.graph, network)
         if cudnn and not tf32:

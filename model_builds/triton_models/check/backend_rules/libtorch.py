@@ -11,7 +11,7 @@ Types are as TorchScript writes them: "Tensor", "Dict[str, Tensor]", "Optional[T
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,16 @@ TYPES = frozenset(
 )
 """The data types that the backend converts. STRING becomes List[str]."""
 
+# What registers operators in C++, so that they exist without the Python package, in 2.13 or before; and the
+# libraries that the backend links: TRITON_PYTORCH_ENABLE_TORCHVISION and _TORCHTRT of its CMakeLists.txt
+# (r24.03 to r26.05). Read 2026-11-29.
+_NAMESPACES = frozenset(
+    [
+        *("_c10d_functional", "_quantized", "aten", "c10d", "inductor", "mkl", "mkldnn", "mkldnn_prepacked"),
+        *("onednn", "onnx", "prepacked", "prim", "profiler", "quantization", "quantized", "sparse"),
+        *("static_runtime", "symm_mem", "tensorrt", "torchvision"),
+    ]
+)
 _CONTROLS = ("CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_END", "CONTROL_SEQUENCE_READY")
 _FAILURE = "PyTorch execute failure: "
 _CORRELATION = "CONTROL_SEQUENCE_CORRID"
@@ -41,6 +51,11 @@ class Script:
     def takes_dictionary(self) -> bool:
         """Return True if all inputs are entries of one dictionary."""
         return len(self.arguments) == 1 and _is_dictionary(next(iter(self.arguments.values())))
+
+
+def unknown_operators(operators: Iterable[str]) -> list[str]:
+    """Return operators, such as "my::mish", that only the process that exported the file has."""
+    return [operator for operator in operators if operator.partition("::")[0] not in _NAMESPACES]
 
 
 def load_refusals(config: Config, script: Script) -> list[Refusal]:
