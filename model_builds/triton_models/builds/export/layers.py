@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from triton_models.builds.export.answers import largest, run, session
+from triton_models.builds.export.answers import answers_of, largest, session
 
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "FusedConv", "NhwcConv"})
 PRODUCTS = CONVOLUTIONS | {
@@ -100,7 +100,7 @@ class Layers:
         needed = {name for node in part.graph.node for name in node.input}
         part.graph.initializer.extend(one for one in network.graph.initializer if one.name in needed)
         part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-        return run(session(part), {})
+        return answers_of(session(part), {})
 
     def _is_layer(self, node: Any) -> bool:
         if node.op_type in _NESTED:
@@ -137,7 +137,8 @@ class Layers:
 
 def _read(layer: Any) -> Sequence[str]:
     """Return what a layer computes with, without the masks of an attention."""
-    return layer.input[:3] if layer.op_type.endswith("Attention") else layer.input
+    inputs: Sequence[str] = layer.input
+    return inputs[:3] if layer.op_type.endswith("Attention") else inputs
 
 
 def _reached(nodes: Sequence[Any], start: set[int], *, backward: bool = False) -> set[int]:
