@@ -607,7 +607,7 @@ def test_a_trace_that_loses_a_branch_on_values_is_refused_and_scripting_keeps_it
         ("INT64", "y = self.table(x[:, 0]) * x[:, 1:].float()", "x[:, 1].max() > 100_000"),
         ("INT64", "y = x.float()", "x.max() > 100_000"),
     ],
-    ids=["beside a category", "whole beside a category", "counts"],
+    ids=["next to a category", "whole next to a category", "counts"],
 )
 def test_amounts_are_large_beside_categories_and_where_examples_look_like_masks(
     data_type, forward, branch, served_by_torch

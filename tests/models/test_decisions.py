@@ -181,7 +181,7 @@ def test_a_trace_would_lose_what_python_decides_by_values(forward, network):
 
 CHECKS = [
     "if torch.isnan(x).any():\n    message = f'{x}'\n    raise ValueError(message)\nreturn x",
-    "if torch.isnan(x).any():  # missing\n    # tell the caller\n    raise ValueError\nreturn x",
+    "if torch.isnan(x).any():  # missing\n    # show the caller\n    raise ValueError\nreturn x",
     "if (\n    torch.isnan(x).any()\n    or torch.isinf(x).any()\n):\n    raise ValueError\nreturn x",
     "if x.shape[1] != 3:\n    raise ValueError\nelif torch.isnan(x).any():\n    raise ValueError\nreturn x",
     "if (x < 1e12).all():\n    x = x * 2\nelse:\n    raise ValueError\nreturn x",

@@ -549,7 +549,7 @@ BUILD = ModelDefinition(
 FLOATS = 'Tensor("X", "FP32", [4])'
 BETWEEN = 'inputs_between={"X": Between(0, 200, why="scaled before")}'
 # Of one input, the first column is a category, and the last two are amounts.
-BESIDE = "torch.cat([self.table(X[:, 0].long()), torch.log1p(X[:, 2:].abs().float())], 1)"
+NEXT_TO = "torch.cat([self.table(X[:, 0].long()), torch.log1p(X[:, 2:].abs().float())], 1)"
 
 
 @pytest.mark.parametrize(
@@ -561,12 +561,12 @@ BESIDE = "torch.cat([self.table(X[:, 0].long()), torch.log1p(X[:, 2:].abs().floa
         ("torch.log1p(X.float())", "int64", BETWEEN, ["fp16"]),
         ("torch.nn.functional.layer_norm(X, (4,))", "float32", BETWEEN, ["fp16"]),
         ("(X - X.mean(1, keepdim=True)) / (X.std(1, keepdim=True) + 1e-8)", "float32", BETWEEN, ["fp16"]),
-        (BESIDE, "float32", "", []),
-        (BESIDE, "int64", BETWEEN.replace("200", "2000"), ["fp16"]),
+        (NEXT_TO, "float32", "", []),
+        (NEXT_TO, "int64", BETWEEN.replace("200", "2000"), ["fp16"]),
     ],
     ids=[
         *("any", "whole", "a range", "whole with a range", "a norm", "an epsilon"),
-        *("beside a category", "a range beside a category"),
+        *("next to a category", "a range next to a category"),
     ],
 )
 def test_features_are_in_fp16_only_in_a_range(first, data_type, more, expected, tmp_path):

@@ -37,7 +37,7 @@ def probe(
         ([0] * 70, lambda row: row <= 41, [(-1e9, 41)] * 70),
     ],
     ids=[
-        *("beside amounts", "two tables", "years", "numbers from 1", "from the end of a table"),
+        *("next to amounts", "two tables", "years", "numbers from 1", "from the end of a table"),
         *("also counted from its end", "days before and after", "more than are searched one by one"),
     ],
 )

@@ -237,7 +237,7 @@ class _Packed(torch.nn.Module):
 ON_TWO_DEVICES = {
     "a range": lambda net, x: x + torch.arange(4),
     "positions": lambda net, x: x + net.embedding(torch.arange(x.shape[1]))[:2],
-    "zeros beside": lambda net, x: torch.cat([x, torch.zeros(2, 1)], 1),
+    "zeros next to inputs": lambda net, x: torch.cat([x, torch.zeros(2, 1)], 1),
     "a list": lambda net, x: torch.stack([x, x + torch.ones(2, 1), torch.zeros(2, 4)]),
     "a condition": lambda net, x: torch.where(torch.ones(4, dtype=torch.bool), x, x),
     "a mask": lambda net, x: net.linear(x).masked_fill(torch.ones(4, 4).tril()[:2] == 0, 0),

@@ -370,7 +370,7 @@ class Drawn:
     def _bounded(self, questions: Questions) -> Iterator[Drawn]:
         """Yield ways to draw within what the source takes, first of what it may refuse, then of all.
 
-        Counts come before tables: beside a length of 1, no table may be read in the other cells.
+        Counts come before tables: next to a length of 1, no table may be read in the other cells.
         """
         usual = next(self._usual(questions), None)
         asked: dict[str, Bounds] = {}
@@ -427,7 +427,7 @@ class Drawn:
         return bool(masks) and not is_finite(np.ones_like) and is_finite(np.zeros_like)
 
     def _bounds(self, tensor: NetworkTensor, request: Tensors, questions: Questions) -> Bounds:
-        """Return what the source takes in each cell of an input, beside a request that it takes."""
+        """Return what the source takes in each cell of an input, next to a request that it takes."""
         known, span, usual = self._known(tensor), self.ranges.get(tensor.name), request[tensor.name]
         sizes = self._sizes_of(tensor)
         limits = np.iinfo(usual.dtype) if usual.dtype.kind in "iu" else np.finfo("f")

@@ -6,7 +6,7 @@ as 1.2300000191. The FP32 number nearest to a threshold decides for that row and
 does, so the checkpoint gets it, unless it stands for a larger value of the feature as well, which goes right:
 the next one on the grid of its values, or the next FP32 number, if the rows are FP32.
 
-Thresholds tell which values a feature has, if each of them is the middle of two FP32 numbers, or of two
+Thresholds show which values a feature has, if each of them is the middle of two FP32 numbers, or of two
 numbers of a grid: decimals, whole numbers, binary fractions. Any others are irregular: two values next to a
 threshold may be closer than FP32 can separate, such as sin(75 degrees) and sin(105 degrees), or not. The
 forest does not show it; the user's rows do.
@@ -254,7 +254,7 @@ def _scale(middles: NDArray[Any], *, may_be_values: bool) -> float | None:
 
 
 def _are_plain(middles: NDArray[Any], numbers: NDArray[Any], scale: float, *, may_be_values: bool) -> bool:
-    """Return whether numbers are middles of plain decimals to the last bit; computed ones lie beside.
+    """Return whether numbers are middles of plain decimals to the last bit; computed ones lie close to them.
 
     Of middles that are no plain decimals, about as many are halfway between decimals.
     """

@@ -116,7 +116,7 @@ _LOADED = set[bytes]()
 
 
 def _structure(network: Any) -> bytes:
-    """Return what tells two networks apart, but for the numbers of their weights."""
+    """Return what distinguishes two networks, but for the numbers of their weights."""
     light = without_weights(network)
     for tensor in light.graph.initializer:
         if tensor.data_type in {_HALF, _SINGLE}:

@@ -24,7 +24,7 @@ _STEP = 64
 _OPERATIONS = 1e11  # of all questions
 _LEAST_OPERATIONS, _MOST_OPERATIONS = 2.5e7, 1e10  # of each
 _FEWEST_CALLS = 32
-_FREE_BYTES = 1 << 18  # beside twice as many as those of a usual row
+_FREE_BYTES = 1 << 18  # in addition to twice as many as those of a usual row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Bounds:
     size: tuple[str, int] | None = None
 
     def of_sizes(self, sizes: Mapping[str, int]) -> Bounds:
-        """Return what the cells take beside other open sizes."""
+        """Return what the cells take next to other open sizes."""
         if self.size is None:
             return self
         key, size = self.size

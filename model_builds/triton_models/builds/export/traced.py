@@ -55,7 +55,7 @@ def _requests(
 ) -> Iterator[Tensors]:
     """Yield the user's examples, then zeros and ones, ones, and numbers that the network knows.
 
-    In what may be a mask, zeros and ones alternate also beside an example: its own may hide nothing.
+    In what may be a mask, zeros and ones alternate also next to an example: its own may hide nothing.
     """
     made = {name: value.double().numpy() for name, value in plain.items()}
     made |= {name: np.clip(made[name], span.low, span.high) for name, span in ranges.items() if name in made}
