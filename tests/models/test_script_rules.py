@@ -15,7 +15,7 @@ from tests.models.script_cases import FAILED, FAILED_BY_TYPE, REFUSED, SERVED, T
 from tests.models.script_cases import ScriptCase as Case
 from tests.triton_models.model_folders import write
 from tests.triton_models.real_networks import script_archive
-from triton_models.artifact.networks import read_classes, read_forward
+from triton_models.artifact.networks import read_script
 from triton_models.artifact.pbtxt import as_json, read_text
 from triton_models.base.errors import Problem
 from triton_models.check.backend_rules.libtorch import Script, load_refusals, request_failures
@@ -32,7 +32,7 @@ def _check(folder: Path, config: str, content: bytes, file: str = "model.pt") ->
 
 def _rules_of(case: Case, folder: Path) -> tuple[list[str], list[str]]:
     write(folder / "rule/model.pt", script(case.network))
-    forward = read_forward(folder / "rule/model.pt")
+    forward = read_script(folder / "rule/model.pt").forward
     assert forward is not None
     config = as_json(read_text(f'name: "net"\n{case.config()}', where="config.pbtxt"))
     network = Script(arguments=dict(forward.arguments), returns=forward.returns)
@@ -316,4 +316,5 @@ def test_a_script_creates_tensors_on_the_cpu_or_on_the_device_of_an_input(tmp_pa
 def test_lengths_of_packed_sequences_may_be_on_the_cpu():
     example = torch.zeros(2, 3, 4), torch.tensor([3, 2])
     network = torch.jit.trace(_Packed(), example, check_trace=False)
-    assert mixed_devices(*read_classes(io.BytesIO(_archive(network)))) == ""
+    code = read_script(io.BytesIO(_archive(network)))
+    assert mixed_devices(code.network, code.classes) == ""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_models.artifact.networks import Forward, read_forward, read_operators
+from triton_models.artifact.networks import Forward, read_script
 from triton_models.artifact.pbtxt import plain, read_config, schema
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
@@ -104,12 +104,14 @@ def test_the_file_answers_as_the_network_does(how, tmp_path):
 
 @pytest.mark.parametrize("how", ["trace", "script"])
 def test_the_file_says_what_forward_takes_and_gives(how, tmp_path):
-    assert read_forward(tmp_path / "model.pt") is None
+    assert read_script(tmp_path / "model.pt").forward is None
     export(Scale(), tmp_path, how=how)
-    assert read_forward(tmp_path / "model.pt") == Forward(arguments=(("x", "Tensor"),), returns="Tensor")
+    assert read_script(tmp_path / "model.pt").forward == Forward(
+        arguments=(("x", "Tensor"),), returns="Tensor"
+    )
     inputs = [Tensor("X__0", "FP32", [2, 3]), Tensor("MASK__1", "INT64", [2, 1])]
     export(Sums(), tmp_path, how=how, inputs=inputs, outputs=["SUM__0", "AT__1", "SAME__2"])
-    assert read_forward(tmp_path / "model.pt") == Forward(
+    assert read_script(tmp_path / "model.pt").forward == Forward(
         arguments=(("x", "Tensor"), ("mask", "Tensor")), returns="Tuple[Tensor, Tensor, Tensor]"
     )
 
@@ -200,7 +202,7 @@ def test_operators_that_only_the_exporting_process_has_are_refused(how, network,
 def test_quantized_operators_of_pytorch_are_exported(tmp_path):
     network = torch.nn.Sequential(torch.nn.Linear(3, 2))
     export(torch.ao.quantization.quantize_dynamic(network, {torch.nn.Linear}), tmp_path, cpu=True)
-    assert read_operators(tmp_path / "model.pt") == ["quantized::linear_dynamic"]
+    assert read_script(tmp_path / "model.pt").operators == ["quantized::linear_dynamic"]
 
 
 class ZerosByHand(torch.nn.Module):

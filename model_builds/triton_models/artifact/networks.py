@@ -6,13 +6,13 @@ Each file is read without the framework that wrote it, and without its weights.
 from __future__ import annotations
 
 import ast
+import contextlib
 import math
 import pickletools
 import struct
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import IO
@@ -263,70 +263,66 @@ class Forward:
     returns: str
 
 
-def read_forward(file: Path | IO[bytes]) -> Forward | None:
-    """Return the signature of a TorchScript file's forward(); None if it cannot be read."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            top = archive.namelist()[0].partition("/")[0]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptCode:
+    """The code of a TorchScript file, as far as it can be read.
+
+    Attributes:
+        network: The class of the network itself, such as "__torch__.Net"; empty if it is not known.
+        modules: The syntax trees of the code, by the names of their modules.
+    """
+
+    network: str = ""
+    modules: Mapping[str, ast.Module] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        """The classes by their names, such as "__torch__.Net"."""
+        return {
+            f"{module}.{node.name}": node
+            for module, tree in self.modules.items()
+            for node in tree.body
+            if isinstance(node, ast.ClassDef)
+        }
+
+    @property
+    def forward(self) -> Forward | None:
+        """What the network takes and returns; None if it cannot be read."""
+        network = self.classes.get(self.network)
+        for method in () if network is None else network.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "forward":
+                arguments = (*method.args.args[1:], *method.args.kwonlyargs)
+                types = tuple((argument.arg, _type(argument.annotation)) for argument in arguments)
+                return Forward(arguments=types, returns=_type(method.returns))
+        return None
+
+    @property
+    def operators(self) -> list[str]:
+        """The operators, other than aten's, that the code calls, such as "torchvision::nms"."""
+        names = set()
+        for node in (node for tree in self.modules.values() for node in ast.walk(tree)):
+            match node:
+                case ast.Call(ast.Attribute(ast.Attribute(ast.Name("ops"), namespace), operator)):
+                    names.add(f"{namespace}::{operator}")
+        return sorted(names)
+
+
+def read_script(file: Path | IO[bytes]) -> ScriptCode:
+    """Return the code of a TorchScript file."""
+    network, modules = "", dict[str, ast.Module]()
+    with contextlib.suppress(OSError, zipfile.BadZipFile, IndexError), zipfile.ZipFile(file) as archive:
+        top = archive.namelist()[0].partition("/")[0]
+        with contextlib.suppress(KeyError, ValueError, StopIteration):
             # The first class in the pickle is that of the network itself.
             opcodes = pickletools.genops(archive.read(f"{top}/data.pkl"))
-            module, name = next(str(value) for opcode, value, _ in opcodes if opcode.name == "GLOBAL").split()
-            source = archive.read(f"{top}/code/{module.replace('.', '/')}.py")
-        classes = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
-        network = next(node for node in classes if node.name == name)
-    except (OSError, zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError, StopIteration):
-        return None
-    for method in network.body:
-        if isinstance(method, ast.FunctionDef) and method.name == "forward":
-            arguments = (*method.args.args[1:], *method.args.kwonlyargs)
-            types = tuple((argument.arg, _type(argument.annotation)) for argument in arguments)
-            return Forward(arguments=types, returns=_type(method.returns))
-    return None
-
-
-def read_classes(file: Path | IO[bytes]) -> tuple[str, dict[str, ast.ClassDef]]:
-    """Return the name of a TorchScript file's network, and its classes; "" if they cannot be read."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            top = archive.namelist()[0].partition("/")[0]
-            opcodes = pickletools.genops(archive.read(f"{top}/data.pkl"))
             network = next(str(value) for opcode, value, _ in opcodes if opcode.name == "GLOBAL")
-            modules = _modules(archive)
-    except (OSError, zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError, StopIteration):
-        return "", {}
-    classes = {
-        f"{module}.{node.name}": node
-        for module, tree in modules.items()
-        for node in tree.body
-        if isinstance(node, ast.ClassDef)
-    }
-    name = network.replace(" ", ".")
-    return (name, classes) if name in classes else ("", {})
-
-
-def read_operators(file: Path | IO[bytes]) -> list[str]:
-    """Return the operators, other than aten's, that a TorchScript file calls, such as "torchvision::nms"."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            modules = _modules(archive)
-    except (OSError, zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError):
-        return []
-    names = set()
-    for node in (node for tree in modules.values() for node in ast.walk(tree)):
-        match node:
-            case ast.Call(ast.Attribute(ast.Attribute(ast.Name("ops"), namespace), operator)):
-                names.add(f"{namespace}::{operator}")
-    return sorted(names)
-
-
-def _modules(archive: zipfile.ZipFile) -> dict[str, ast.Module]:
-    """Return the code of a TorchScript file, by the names of its modules."""
-    start = f"{archive.namelist()[0].partition('/')[0]}/code/"
-    return {
-        path.removeprefix(start).removesuffix(".py").replace("/", "."): ast.parse(archive.read(path))
-        for path in archive.namelist()
-        if path.startswith(start) and path.endswith(".py")
-    }
+        start = f"{top}/code/"
+        for path in archive.namelist():
+            if path.startswith(start) and path.endswith(".py"):
+                with contextlib.suppress(ValueError, SyntaxError):
+                    module = path.removeprefix(start).removesuffix(".py").replace("/", ".")
+                    modules[module] = ast.parse(archive.read(path))
+    return ScriptCode(network=network.replace(" ", "."), modules=modules)
 
 
 def unscripted(file: Path | IO[bytes]) -> str:
@@ -339,7 +335,7 @@ def unscripted(file: Path | IO[bytes]) -> str:
         with zipfile.ZipFile(file) as archive:
             parts = {name.partition("/")[2].partition("/")[0] for name in archive.namelist()}
     except zipfile.BadZipFile:
-        with file.open("rb") if isinstance(file, Path) else nullcontext(file) as content:
+        with file.open("rb") if isinstance(file, Path) else contextlib.nullcontext(file) as content:
             content.seek(0)
             beginning = content.read(_BEGINNING)
     except (OSError, ValueError):

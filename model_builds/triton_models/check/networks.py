@@ -14,11 +14,10 @@ from typing import Any
 
 from triton_models.artifact.networks import (
     OnnxHead,
-    read_classes,
-    read_forward,
+    ScriptCode,
     read_onnx_file,
     read_onnx_head,
-    read_operators,
+    read_script,
     unscripted,
 )
 from triton_models.artifact.pbtxt import ModelConfig, as_json
@@ -216,16 +215,17 @@ def _check_script(report: Findings, model: Model, config: ModelConfig, path: str
         fix = "save torch.jit.script(network) or torch.jit.trace(network, example) with torch.jit.save(); "
         fix += "LibTorch() does, for a network and its weights"
         report.file(path)(TORCHSCRIPT_FILE, f"a file of {content}, not of TorchScript", fix=fix, why=why)
-    if unknown := unknown_operators(read_operators(file)):
+    code = read_script(file)
+    if unknown := unknown_operators(code.operators):
         what = f"its code calls {', '.join(unknown)}, which neither PyTorch nor torchvision has"
         fix = "compute it with PyTorch's own operators, and export it again"
         why = f"the model does not load: Unknown builtin op: {unknown[0]}"
         report.file(path)(TORCHSCRIPT_FILE, what, fix=fix, why=why)
-    forward = read_forward(file)
+    forward = code.forward
     if forward is None or model.text is None:  # without a configuration, config-missing says it
         return
     if _is_on_gpu(model, config):
-        _check_devices(report.file(path), file)
+        _check_devices(report.file(path), code)
     script = Script(arguments=dict(forward.arguments), returns=forward.returns)
     document = {**as_json(config), "name": config.name or model.folder}
     refusals, why = load_refusals(document, script), _COMPARED
@@ -236,9 +236,8 @@ def _check_script(report: Findings, model: Model, config: ModelConfig, path: str
             report(TORCHSCRIPT_TENSOR, refusal.what, at=refusal.at, fix=refusal.fix, why=why)
 
 
-def _check_devices(report: Findings, file: Path | io.BytesIO) -> None:
-    network, classes = read_classes(file)
-    if operator := mixed_devices(network, classes) if network else "":
+def _check_devices(report: Findings, code: ScriptCode) -> None:
+    if operator := mixed_devices(code.network, code.classes):
         what = f"its code creates tensors on the CPU, which {operator}() gets with those of the GPU"
         fix = "create them with device=x.device of an input x, and export it with torch.jit.script(); or "
         fix += "trace it on a GPU; or write instance_group [ { kind: KIND_CPU } ]"

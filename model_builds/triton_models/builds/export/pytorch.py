@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from triton_models.artifact.networks import NetworkTensor, Signature, read_operators
+from triton_models.artifact.networks import NetworkTensor, Signature, read_script
 from triton_models.base.encoding import Tensors
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.traced import accepted_tensors
@@ -98,7 +98,7 @@ def export_torchscript(
         buffer = io.BytesIO()
         torch.jit.save(exported, buffer)
     content = _without_traces_of_the_machine(buffer.getvalue())
-    if unknown := unknown_operators(read_operators(io.BytesIO(content))):
+    if unknown := unknown_operators(read_script(io.BytesIO(content)).operators):
         what = f"it calls {', '.join(unknown)}, which neither PyTorch nor torchvision has"
         raise network.bad(what, fix="compute it with PyTorch's own operators")
     if not cpu:
