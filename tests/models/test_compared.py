@@ -354,6 +354,27 @@ def test_a_flag_is_no_mask_and_bits_are_few_or_many(tmp_path):
     assert sum(1 for count in ones if count in {1, 2, 3}) > 30
 
 
+def test_a_mask_of_tokens_with_a_last_size_of_1_is_no_flag(tmp_path):
+    graph = "g (bool[rows, tokens, 1] mask) => (bool[rows, tokens, 1] Y) { Y = Not(mask) }"
+    rows = [row for each in drawn_of(graph, tmp_path) for row in each["mask"] if row.size > 1]
+    assert not drawn_of(graph, tmp_path)[-1]["mask"].any()
+    assert all(row.any() for row in rows[:-1])
+
+
+def test_a_costly_source_may_refuse_each_mask_without_a_token():
+    masks = [NetworkTensor(name=f"mask_{n}", data_type="TYPE_INT64", dims=["rows", 4]) for n in range(5)]
+
+    def source(request: Any) -> dict[str, np.ndarray]:
+        if not all(value.any(1).all() for value in request.values()):
+            msg = "no token"
+            raise ValueError(msg)
+        return {"Y": np.ones((len(request["mask_0"]), 1), np.float32)}
+
+    drawing = Drawn(model=OnnxFile(name="net", max_batch_size=8), inputs=masks, operations=1e12)
+    comparison = compared.Comparison(source=source, drawing=drawing).prepare()
+    assert comparison.rows >= comparison.drawing.rows
+
+
 BITS = [(False, False), (False, True), (True, False), (True, True)]
 
 

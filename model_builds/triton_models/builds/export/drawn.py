@@ -174,7 +174,7 @@ class Drawn:
         span, kind, known = self.ranges.get(tensor.name), tensor.data_type, self._known(tensor)
         if span is not None and span.never_empty:
             return True
-        if len(tensor.dims or ()) <= self.batches or (tensor.dims or ())[-1] == 1:
+        if all(size == 1 for size in self._sizes_of(tensor).values()):
             return False  # a flag
         if kind.startswith("TYPE_FP"):
             return known.mask and _names_mask(tensor)
@@ -355,17 +355,16 @@ class Drawn:
 
     def _without_missing(self, source: Callable[[Tensors], Any]) -> Drawn:
         """Return a way to draw without missing values, if the source knows them in order to refuse them."""
-        missing = {name: known for name, known in self.accepted.items() if known.missing}
-        with contextlib.suppress(Exception):  # whatever a framework raises, for other reasons
-            request = self.request(0, batch=1, sizes=1, first=0)
-            source(request)
-            floats = {name: request[name] for name in missing if request[name].dtype.kind == "f"}
-            try:
-                source({**request, **{name: np.full_like(value, np.nan) for name, value in floats.items()}})
-            except Exception:  # noqa: BLE001
-                known = {name: replace(one, missing=False) for name, one in missing.items()}
-                return replace(self, accepted={**self.accepted, **known})
-        return self
+        floats = {tensor.name for tensor in self.inputs if tensor.data_type.startswith("TYPE_FP")}
+        missing = {name: known for name, known in self.accepted.items() if known.missing and name in floats}
+        if not missing:
+            return self
+        request = self.request(0, batch=1, sizes=1, first=0)
+        unknown = {name: np.full_like(request[name], np.nan) for name in missing}
+        if not _takes(source, request) or _takes(source, {**request, **unknown}):
+            return self
+        known = {name: replace(one, missing=False) for name, one in missing.items()}
+        return replace(self, accepted={**self.accepted, **known})
 
     def _bounded(self, questions: Questions) -> Iterator[Drawn]:
         """Yield ways to draw within what the source takes, first of what it may refuse, then of all.
@@ -594,6 +593,13 @@ def _declared_sizes(model: Network) -> dict[tuple[str, int], _Sizes]:
         for axis, size in enumerate(tensor.dims, start=1 if model.max_batch_size else 0)
         if isinstance(size, DynamicDim)
     }
+
+
+def _takes(source: Callable[[Tensors], Any], request: Tensors) -> bool:
+    with contextlib.suppress(Exception):  # whatever a framework raises
+        source(request)
+        return True
+    return False
 
 
 def _names_mask(tensor: NetworkTensor) -> bool:

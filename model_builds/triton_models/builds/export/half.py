@@ -34,7 +34,7 @@ from triton_models.builds.export.accepted import (
 )
 from triton_models.builds.export.answers import first_line, largest, run, run_file, session
 from triton_models.builds.export.compared import Comparison
-from triton_models.builds.export.layers import CONVOLUTIONS, PRODUCTS, Layers
+from triton_models.builds.export.layers import CONVOLUTIONS, LARGEST, PRODUCTS, Layers
 from triton_models.builds.export.norms import guarded, spelled_out_norms
 from triton_models.builds.export.onnx import check_onnx, serialise
 from triton_models.facts.releases import Release
@@ -44,7 +44,6 @@ _QUANTIZED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _MASKED = 1e30  # attention adds such values to those that it ignores
 _TO_FP32, _TO_FP16 = "_cast_to_fp32", "_cast_to_fp16"  # ends of the names that the conversion gives casts
 _INPUT, _OUTPUT = "graph_input_cast", "graph_output_cast"  # and their beginnings
-_LARGEST = 65504.0
 
 _WITHOUT_ARITHMETIC = frozenset({"Cast", "Constant", "Identity", "Shape", "Size"})
 
@@ -209,8 +208,8 @@ def _refusals(network: Any, comparison: Comparison, *, of_plan: bool) -> Iterato
         yield f"{UNKNOWN} {', '.join(unknown)} {'gets' if len(unknown) == 1 else 'get'}"
     yield from _refusals_of_layers(network, of_plan=of_plan)
     for name, span in drawing.ranges.items():
-        if (reach := max(abs(span.low), abs(span.high))) > _LARGEST:
-            yield f"input {name!r} reaches {reach:g}, FP16 {_LARGEST:g}"
+        if (reach := max(abs(span.low), abs(span.high))) > LARGEST:
+            yield f"input {name!r} reaches {reach:g}, FP16 {LARGEST:g}"
 
 
 def _refusals_of_layers(network: Any, *, of_plan: bool) -> Iterator[str]:
@@ -218,8 +217,8 @@ def _refusals_of_layers(network: Any, *, of_plan: bool) -> Iterator[str]:
     if not layers.reach:
         yield "it has no layers with weights, which alone are faster in FP16"
     for name, reach in layers.reach.items():
-        if reach > _LARGEST:
-            yield f"its weight {name!r} reaches {reach:g}, FP16 {_LARGEST:g}"
+        if reach > LARGEST:
+            yield f"its weight {name!r} reaches {reach:g}, FP16 {LARGEST:g}"
     if of_plan and (grows := next(layers.grows(), "")):
         yield f"it computes {grows} of its inputs before its first layer, which TensorRT may do in FP16"
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 
-from triton_models.builds.export.answers import answers_of, largest, session
+from triton_models.builds.export.answers import answers_of, session
 
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose", "FusedConv", "NhwcConv"})
 PRODUCTS = CONVOLUTIONS | {
@@ -25,7 +24,10 @@ _TABLES = {"Gather": (0,), "EmbedLayerNormalization": (2, 3, 4)}
 _TRAINED = 16.0
 """The most that trained embeddings reach: sums of 4,000 of them fit into FP16."""
 
-_MATRIX, _LARGEST = 2, 65504.0
+LARGEST = 65504.0
+"""The largest number of FP16."""
+
+_MATRIX = 2
 _OF_TWO = frozenset({"Div", "MatMul", "Mul"})
 _GROWS = frozenset({"CumSum", "Einsum", "Exp", "Pow", "Reciprocal", "Sinh"})
 _STAYS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin"})
@@ -47,6 +49,7 @@ class Layers:
         self._constants = {weight.name: weight for weight in graph.initializer}
         nodes = [node for node in graph.node if not self._is_constant(node)]
         self._values = self._computed(network, {name for node in nodes for name in node.input})
+        self._ranges: dict[str, tuple[float, float]] = {}
         self._ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in inferred.value_info}
         self._ranks |= {name: len(one.dims) for name, one in self._constants.items() if one is not None}
         layers = [node for node in nodes if self._is_layer(node)]
@@ -122,17 +125,22 @@ class Layers:
         )
 
     def _reach(self, name: str) -> float:
-        return largest(self._numbers(name))
+        return max(map(abs, self._range(name)))
 
     def _is_mask(self, name: str) -> bool:
         """Return whether a constant has negative numbers that FP16 cannot hold, and no such positive ones."""
-        numbers = self._numbers(name) if name in self._constants else np.zeros(0)
-        return bool(numbers.min(initial=0) < -_LARGEST and numbers.max(initial=0) <= _LARGEST)
+        low, high = self._range(name)
+        return low < -LARGEST and high <= LARGEST
 
-    def _numbers(self, name: str) -> Any:
-        tensor = self._constants.get(name)
-        numbers = self._values.get(name) if tensor is None else onnx.numpy_helper.to_array(tensor)
-        return np.zeros(0) if numbers is None or numbers.dtype.kind != "f" else numbers
+    def _range(self, name: str) -> tuple[float, float]:
+        """Return the least and the largest of a constant's floats and 0, which are read once."""
+        if name not in self._ranges:
+            tensor = self._constants.get(name)
+            numbers = self._values.get(name) if tensor is None else onnx.numpy_helper.to_array(tensor)
+            self._ranges[name] = (0.0, 0.0)
+            if numbers is not None and numbers.dtype.kind == "f":
+                self._ranges[name] = (float(numbers.min(initial=0)), float(numbers.max(initial=0)))
+        return self._ranges[name]
 
 
 def _read(layer: Any) -> Sequence[str]:
