@@ -103,6 +103,18 @@ def test_a_network_of_few_operations_is_in_fp16_only_if_that_is_declared(tmp_pat
     assert "million operations, too few to gain time in FP16" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("small_networks_gain")
+def test_a_network_without_examples_of_the_user_stays_in_fp32(tmp_path, capsys):
+    folder = tmp_path / "models" / "net"
+    folder.mkdir(parents=True)
+    yours = NETWORK.replace("LINE", between_layers("x")).replace("RANGE", SMALL.replace("X", "x"))
+    made_up = yours.replace('name="one"', 'name="one", generated=True')
+    for text, expected in ((yours, ["fp16"]), (made_up, [])):
+        (folder / "build.py").write_text(text)
+        assert precisions(build("net", models=tmp_path / "models", output=tmp_path / "out")) == expected
+    assert "net stays in FP32: none of its examples is yours" in capsys.readouterr().err
+
+
 def test_equal_networks_give_equal_bytes_in_fp16(built, tmp_path):
     file = built(TOLERANT) / "net" / "1" / "model.onnx"
     again = build("net", models=tmp_path / "models", output=tmp_path / "again") / "net" / "1" / "model.onnx"

@@ -409,10 +409,9 @@ class Verified:
         """Convert a file to FP16 if its answers stay within the tolerance, else say why it stays in FP32."""
         from triton_models.builds.export.half import halve
 
-        name, declared, problem = self.model.name, self.model.backend.precision == "fp16", ""
-        if declared:
-            problem = _unproven(self.build.examples())
-        elif (operations := self.comparison.drawing.operations) < _LEAST_OPERATIONS:
+        name, declared = self.model.name, self.model.backend.precision == "fp16"
+        problem = _unproven(self.build.examples())
+        if not declared and (operations := self.comparison.drawing.operations) < _LEAST_OPERATIONS:
             problem = f"a row takes {operations / 1e6:.1g} million operations, too few to gain time in FP16"
         if not problem:
             without = self.build.tolerance is None
