@@ -550,6 +550,7 @@ def torch_network(
     inputs: str = "",
     name: str = "INPUT__0",
     examples: str = "[[0.5, 1]], np.float32",
+    layers: str = "",
 ) -> str:
     """Return a declaration of a network with one input that a backend of PyTorch serves."""
     inputs = inputs or f'Tensor("{name}", "FP32", [2])'
@@ -564,6 +565,7 @@ def network():
             super().__init__()
             self.table = torch.nn.Embedding(1000, 2)
             self.calls = 0
+            {layers}
         def forward(self, x: torch.Tensor) -> torch.Tensor:
 {lines}
     return Net()
@@ -649,6 +651,20 @@ for row in range(x.shape[0]):
 return y"""
     assert refused(served_by_torch, forward).rule in {"source-differs", "torchscript-export"}
     assert record(served_by_torch(forward, 'LibTorch(export="script")')).drawn == 512
+
+
+@pytest.mark.parametrize("backend", ['LibTorch(export="trace")', "OnnxRuntime()"])
+def test_an_encoder_that_clears_masked_tokens_is_refused_with_its_option(backend, served_by_torch):
+    forward = "return self.encoder(self.table(x), src_key_padding_mask=x == 0)[..., 0]"
+    tokens = 'Tensor("INPUT__0", "INT64", [DynamicDim(name="tokens", max=16)])'
+    given = {"inputs": tokens, "examples": "[[1, 2, 3, 0], [4, 5, 0, 0]], np.int64"}
+    encoder = "nn.TransformerEncoder(nn.TransformerEncoderLayer(2, 2, 4, batch_first=True), 1OPTION)"
+    layers = f"nn = torch.nn; torch.manual_seed(0); self.encoder = {encoder}"
+    problem = refused(served_by_torch, forward, backend, layers=layers.replace("OPTION", ""), **given)
+    option = "enable_nested_tensor=False"
+    assert f"if it masks tokens, create nn.TransformerEncoder with {option}; otherwise" in problem.fix
+    changed = layers.replace("OPTION", f", {option}")
+    assert record(served_by_torch(forward, backend, layers=changed, **given)).drawn > 256
 
 
 def test_missing_values_come_to_a_module_that_knows_them(served_by_torch):

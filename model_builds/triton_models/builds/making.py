@@ -134,7 +134,22 @@ def _make_pytorch(model: PyTorchNetwork, build: ModelDefinition, job: Job) -> Mo
         tensors = example_tensors(complete.inputs, batches=model.max_batch_size > 0)
         raise_if_any(type_problems(network, tensors, name=model.name, from_examples=not model.inputs))
         raise_if_any(_export_problems(error, model, job))
+        raise_if_any(_clears_masked_tokens(error, network))
         raise
+
+
+def _clears_masked_tokens(error: Exception, network: torch.nn.Module) -> Iterator[Problem]:
+    """Yield the problems of nn.TransformerEncoder's fast path: zeros for masked tokens, and fewer tokens."""
+    import torch
+
+    from triton_models.builds.export.compared import SOURCE_DIFFERS
+
+    encoders = [part for part in network.modules() if isinstance(part, torch.nn.TransformerEncoder)]
+    if isinstance(error, FleetError) and any(encoder.use_nested_tensor for encoder in encoders):
+        first = "if it masks tokens, create nn.TransformerEncoder with enable_nested_tensor=False"
+        for problem in error.problems:
+            if problem.rule in {SOURCE_DIFFERS.id, "torchscript-export"}:
+                yield replace(problem, fix=f"{first}; otherwise {problem.fix}")
 
 
 def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Iterator[Problem]:
