@@ -143,6 +143,20 @@ def test_a_declared_fp16_that_overflows_is_refused_with_the_row_and_the_layer(bu
     assert "Mul b, whose values reach 5.5e+06" in problem.what
 
 
+IMAGES = (
+    "g (float[rows, 1, 4, 4] X) => (float[rows, 1, 4, 4] Y) <float[1, 1, 1, 1] w = {1}, float zero = {0}>"
+)
+
+
+@pytest.mark.parametrize("product", ["MatMul(X, X)", 'Einsum<equation: string = "abij,abjk->abik">(X, X)'])
+def test_products_in_fp32_next_to_convolutions_in_fp16_lose_digits_to_tf32(product, built):
+    graph = f"{IMAGES} {{ c = Conv(X, w) d = Mul(c, zero) e = Conv(d, w) p = {product} Y = Add(p, e) }}"
+    inputs = INPUTS.replace("[[0.5, 1, -2, 3]]", "np.linspace(-3, 3, 16).reshape(1, 1, 4, 4)")
+    problem = refused(built, graph, tolerance='{"fp32": 1e-5, "fp16": 1e-3}', examples=inputs)
+    assert "Y differs by 0.0" in problem.what
+    assert precisions(built(graph, tolerance='{"fp32": 1e-5, "fp16": 2e-2}', examples=inputs)) == ["fp16"]
+
+
 def test_fp16_needs_examples_of_the_user(built):
     made_up = INPUTS.replace("inputs=", "generated=True, inputs=")
     problem = refused(built, TOLERANT, examples=made_up)

@@ -205,6 +205,54 @@ def test_quantized_operators_of_pytorch_are_exported(tmp_path):
     assert read_script(tmp_path / "model.pt").operators == ["quantized::linear_dynamic"]
 
 
+class Remembers(torch.nn.Module):
+    """Recurrent, with the state of the last call: wrong answers, or a crash for batches of another size."""
+
+    def __init__(self, *, guarded: bool) -> None:
+        super().__init__()
+        self.cell, self.guarded = torch.nn.LSTM(3, 2), guarded
+        self.state = (torch.zeros(1, 1, 2), torch.zeros(1, 1, 2))
+
+    def forward(self, x):
+        if self.guarded and self.state[0].shape[1] != x.shape[0]:
+            self.state = (x.new_zeros(1, x.shape[0], 2), x.new_zeros(1, x.shape[0], 2))
+        y, self.state = self.cell(x[None] if self.guarded else x[:, None], self.state)
+        return y
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_state_that_is_kept_between_calls_is_refused_with_its_name(guarded, tmp_path):
+    with pytest.raises(FleetError, match="it keeps state from one call to the next"):
+        export(Remembers(guarded=guarded), tmp_path, tf32=True)
+
+
+class ShowsWeights(Scale):
+    def forward(self, x):
+        self.shown = x.softmax(-1)
+        return super().forward(x)
+
+
+class OwnGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(_, x):
+        return x * x.sigmoid()
+
+
+class Swish(torch.nn.Module):
+    def forward(self, x):
+        return OwnGradient.apply(x)
+
+
+def test_values_that_a_network_only_shows_are_no_state(tmp_path):
+    assert export(ShowsWeights(), tmp_path)
+
+
+def test_a_function_with_its_own_gradient_is_refused_with_a_backend_that_takes_it(tmp_path):
+    with pytest.raises(FleetError, match="cannot be saved as TorchScript") as caught:
+        export(Swish(), tmp_path)
+    assert caught.value.problems[0].fix.endswith("or serve it with backend=OnnxRuntime()")
+
+
 class ZerosByHand(torch.nn.Module):
     def forward(self, x):
         return x + torch.zeros(x.shape, device="cpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import warnings
@@ -43,7 +44,7 @@ from triton_models.declare.models import (
 from triton_models.declare.network_inputs import with_inputs_of_examples
 from triton_models.declare.reading import blame, place_of
 from triton_models.declare.requires import check_backends, check_requires
-from triton_models.declare.tensors import Tensor
+from triton_models.declare.tensors import Tensor, larger_sizes
 from triton_models.facts.tensorrt import Precision
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
 
 CALLED_MODELS = Path(__file__).with_name("called_models.py")
 """The module that a model which calls others imports."""
+
+# What PyTorch 2.13 says of sizes of which its operators make none, and its exporter, of those that it tries.
+_TOO_SMALL = r"not in VR\[|output size|too small"
 
 
 def make(build: ModelDefinition, job: Job) -> None:
@@ -163,10 +167,13 @@ def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Itera
         cause = cause.__cause__
     message = str(cause).strip().partition("\n")[0].rstrip()
     line = blame(cause, job.source)
+    larger = larger_sizes(model.inputs) if re.search(_TOO_SMALL, message) else ""
     yield Problem(
         what=f"{model.name!r} cannot be exported to ONNX: {type(cause).__name__}: {message}",
         where=place_of(model, "network", job.source) if line == str(job.source) else line,
-        fix="change that line, such as to torch.where, or serve the network as TorchScript: "
+        fix=f"{larger}; or "
+        * bool(larger)
+        + "change that line, such as to torch.where, or serve the network as TorchScript: "
         'backend=LibTorch(export="script")',
         rule="onnx-export",
     )

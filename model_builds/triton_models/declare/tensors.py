@@ -176,6 +176,14 @@ class Between:
             yield Mistake("why", f"{span} has no reason", fix=fix)
 
 
+def larger_sizes(inputs: Iterable[Tensor]) -> str:
+    """Return how to leave out sizes that a network refuses as too small; empty if none is open."""
+    sizes = [repr(size.name) for tensor in inputs for size in tensor.dims if isinstance(size, DynamicDim)]
+    return f"declare the least size of {' and '.join(dict.fromkeys(sizes))}, as DynamicDim(min=...)" * bool(
+        sizes
+    )
+
+
 def between_mistakes(ranges: Mapping[str, Between], known: Iterable[str], *, owner: str) -> Iterator[Mistake]:
     """Yield the inputs of `inputs_between` that do not exist, if their names are known."""
     names = list(known)

@@ -24,6 +24,8 @@ Run: TypeAlias = Callable[[Tensors], Answers]
 _LONGEST_S = 120.0
 _TOO_LONG = "it has not answered after {:g} s"
 _SMALL_NETWORK = 50_000_000  # weights
+LARGER_ROUNDINGS = 4  # from this draw on: those of a sum of many numbers, or of Winograd's convolutions
+_RANKS = frozenset({"ArgMax", "ArgMin", "NonMaxSuppression", "TopK"})
 EXACT_WHOLE = 1 << 20  # whole numbers below do not move: they may be categories
 
 
@@ -37,8 +39,46 @@ def session(network: Any, *, optimized: bool = False) -> Any:
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    network = _with_exact_sigmoid(network)
     content = network if isinstance(network, str) else network.SerializeToString()
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def _with_exact_sigmoid(network: Any) -> Any:
+    """Return a network that ranks scores with Exp for Sigmoid, as a GPU computes it.
+
+    On a CPU, ONNX Runtime's Sigmoid is off by up to 1e-7, whatever the score, and low scores change places
+    (1.31.1, tried on 2026-11-29).
+    """
+    import onnx
+
+    if isinstance(network, str):
+        loaded = onnx.load(network, load_external_data=False)
+        if any(weight.data_location == onnx.TensorProto.EXTERNAL for weight in loaded.graph.initializer):
+            return network
+        exact = _with_exact_sigmoid(loaded)
+        return network if exact is loaded else exact
+    kinds = {node.op_type for node in network.graph.node}
+    if "Sigmoid" not in kinds or kinds.isdisjoint(_RANKS):
+        return network
+    exact, make = copy.deepcopy(network), onnx.helper.make_node
+    del exact.graph.node[:]
+    for node in network.graph.node:
+        if node.op_type != "Sigmoid":
+            exact.graph.node.append(node)
+            continue
+        name, own = node.output[0], [f"{node.output[0]}:{step}" for step in range(4)]
+        exact.graph.node.extend(
+            [
+                make("Neg", [node.input[0]], [own[0]]),
+                make("Exp", [own[0]], [own[1]]),
+                make("CastLike", [own[2], own[1]], [own[3]]),
+                make("Add", [own[1], own[3]], [f"{name}:sum"]),
+                make("Reciprocal", [f"{name}:sum"], [name]),
+            ]
+        )
+        exact.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((), np.float32), own[2]))
+    return exact
 
 
 def answers_of(session: Any, inputs: Tensors) -> dict[str, np.ndarray]:
@@ -148,13 +188,14 @@ class ModuleRun:
 
         random = torch.Generator().manual_seed(draw)
         ids = torch.from_numpy(exact.astype(np.float32))
+        bit = 2.0 ** (-22 if draw < LARGER_ROUNDINGS else -18)
 
         def move(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
                 return torch.float64 if value is torch.float32 and not draw else value
             if not draw:
                 return value.double()
-            moved = value * (1 + (torch.rand(value.shape, generator=random) - 0.5) * 2**-22)
+            moved = value * (1 + (torch.rand(value.shape, generator=random) - 0.5) * bit)
             stays = (value == value.round()) & (value.abs() < EXACT_WHOLE)
             return torch.where(stays | torch.isin(value, ids) if len(ids) else stays, value, moved)
 

@@ -20,9 +20,16 @@ import numpy as np
 from triton_models.base.checks import FROM_ARGUMENTS, Check
 from triton_models.base.encoding import Tensors
 from triton_models.base.errors import FleetError
-from triton_models.builds.export.answers import EXACT_WHOLE, Answers, ModuleRun, Run, first_line
+from triton_models.builds.export.answers import (
+    EXACT_WHOLE,
+    LARGER_ROUNDINGS,
+    Answers,
+    ModuleRun,
+    Run,
+    first_line,
+)
 from triton_models.builds.export.drawn import Drawn
-from triton_models.declare.tensors import Between
+from triton_models.declare.tensors import Between, larger_sizes
 
 DRAWN_INPUTS = Check(id="drawn-inputs", source=FROM_ARGUMENTS)
 SOURCE_DIFFERS = Check(id="source-differs", source=FROM_ARGUMENTS)
@@ -31,7 +38,8 @@ _EXACT = 1e-6  # what sums in another order round, as a part of the largest answ
 _LEAST = 1e-5  # the same, for drawn inputs, some of which are large
 _BATCH_EFFECT = 1e-3
 _MOVES = 8  # last bits, for the roundings inside
-_DRAWS = 3
+_SMOOTH = 1e-2  # movements up to this part of the largest answer are of all of a row
+_DRAWS, _DRAWN_OPERATIONS = (8, 32), 2e10
 _SHOWN = 6
 _TRIED_ALONE = 16
 _REFUSED, _PART_REFUSED = 2, 8
@@ -150,7 +158,8 @@ class Comparison:
         if not self.drawn and self.may_be_random:
             again = self.source(request)
             if any(not _equal(value, again[name]) for name, value in answers.items()):
-                self.why_not = "its answers are random: two answers to the same request differ"
+                cause = "its answers are random, or depend on earlier requests"
+                self.why_not = f"{cause}: two answers to the same request differ"
                 return
         self._add(request, answers)
 
@@ -249,23 +258,26 @@ class Comparison:
                 return Difference(output=name, amount=np.inf, allowed=allowed, request=request, drawn=drawn)
             if drawn and _has_nan(request):  # NaN says that the network does not know missing values
                 answer = np.where(value != value, value, answer)  # noqa: PLR0124
-            errors, scales = _errors(value, answer, rows)
-            if without is not None and errors.shape == without.shape:
-                errors = np.where(without, 0.0, errors)
+            apart, scales = _apart(value, answer, rows)
+            if without is not None and len(apart) == len(without):
+                apart[without] = 0.0
             limits = max(allowed, _LEAST) * scales if drawn else allowed + _EXACT * scales
             whole = value.dtype.kind != "f"
             if whole:
                 limits = np.full_like(scales, max(allowed, _LEAST))
-            if (errors <= limits).all():
+            if (apart <= limits[:, None]).all():
                 continue
-            if drawn:
-                enough = np.maximum(errors - limits, 0) * (1e-30 if whole else 1 / _MOVES)
-                moved = self._movement(request, name, value, rows, enough=enough)
-                limits = np.where(moved > 0, np.inf, limits) if whole else limits + _MOVES * moved
-                if (errors <= limits).all() or _only_ties(value, answer, exact, other):
-                    continue
-            row = int(np.argmax(np.where(np.isnan(errors), np.inf, errors) / limits))
-            amount = float(errors[row] / scales[row]) if drawn and not whole else float(errors[row])
+            enough = np.maximum(apart - limits[:, None], 0) * (1e-30 if whole else 1 / _MOVES)
+            moved = self._movement(request, name, value, rows, enough=enough)
+            # Where scores tie, single numbers change places, and the others of the row do not move.
+            errors = np.where(moved > 0, 0.0, apart) if whole else np.maximum(apart - _MOVES * moved, 0.0)
+            errors = errors.max(axis=1, initial=0.0)
+            if not whole:
+                limits = limits + _MOVES * np.minimum(moved.max(axis=1, initial=0.0), _SMOOTH * scales)
+            if (errors <= limits).all() or _only_ties(value, answer, exact, other):
+                continue
+            row = int(np.argmax(errors / limits))
+            amount = float(apart[row].max() / (scales[row] if drawn and not whole else 1.0))
             only = {key: tensor[row : row + 1] for key, tensor in request.items()} if rows else request
             return Difference(output=name, amount=amount, allowed=allowed, request=only, drawn=drawn)
         return None
@@ -275,8 +287,9 @@ class Comparison:
     ) -> np.ndarray:
         """Return how far the source's own answer moves with the last bit of inputs, and of what it computes.
 
-        Further roundings are tried until that is enough. Small whole numbers are exact, and so are those that
-        the network compares. But scores that are all zero tie, so for whole numbers zeros move, too.
+        Further roundings are tried until that is enough for each number. Small whole numbers are exact, and
+        so are those that the network compares. But scores that are all zero tie, so for whole numbers zeros
+        move, too.
         """
         exact = np.unique(
             [number for tensor in self.drawing.inputs for number in self.drawing.numbers(tensor)]
@@ -286,15 +299,19 @@ class Comparison:
         runs = [functools.partial(self.source, moved) for moved in requests]
         if isinstance(self.source, ModuleRun):
             rounded = functools.partial(self.source.rounded, request, exact=exact)
-            runs += [functools.partial(rounded, draw=draw) for draw in range(1 + _DRAWS)]
+            count = int(np.clip(_DRAWN_OPERATIONS / (1 + self.drawing.operations * max(rows, 1)), *_DRAWS))
+            runs += [functools.partial(rounded, draw=draw) for draw in range(1 + count)]
         most: Any = 0.0
-        for run in runs:
+        larger = len(requests) + LARGER_ROUNDINGS
+        for place, run in enumerate(runs):
             with contextlib.suppress(Exception):  # of a network that fixes types, or has no FP64
-                errors, _ = _errors(value, run()[output], rows)
-                most = np.maximum(most, np.where(np.isfinite(errors), errors, 0.0))
+                apart, scales = _apart(value, run()[output], rows)
+                if place > larger and value.dtype.kind == "f":  # which show only what changes places
+                    apart[apart < _SMOOTH * scales[:, None]] = 0.0
+                most = np.maximum(most, np.where(np.isfinite(apart), apart, 0.0))
             if np.all((most > enough) | (enough == 0)):
                 break
-        return np.asarray(most)
+        return np.broadcast_to(most, enough.shape)
 
     def _check_range(self, name: str, span: Between) -> None:
         model, inputs = self.drawing.model.name, [tensor.name for tensor in self.drawing.inputs]
@@ -328,9 +345,12 @@ class Comparison:
         sizes = "write an example, whose sizes the build then draws; or " * self.drawing.has_open_sizes
         name = names[0] if names else ""
         ranges = f'say which values come, such as inputs_between={{"{name}": Between(0, 9, why="...")}}'
+        declared = getattr(self.drawing.model, "inputs", ())  # an ONNX file declares none
         narrower = (
             "narrow inputs_between; or let forward() answer such rows, and check them where they are sent"
         )
+        larger = larger_sizes(declared)
+        narrower = f"{larger}; {narrower}" if larger else narrower
         return DRAWN_INPUTS.error(
             what=f"{model!r} refuses inputs that the build drew: {message}",
             where=f"the inputs of {model!r}",
@@ -364,18 +384,18 @@ def _without_zeros(request: Tensors) -> Tensors:
     return {name: move(tensor) for name, tensor in request.items()}
 
 
-def _errors(exact: np.ndarray, other: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest error and the largest answer of each row; NaN and infinity equal themselves.
+def _apart(exact: np.ndarray, other: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the errors and the largest answer of each row; NaN and infinity equal themselves.
 
     Without rows, the answer is one row.
     """
     rows = rows if rows and exact.shape[:1] == (rows,) else 1
-    one, two = (each.astype(np.float64).reshape(rows, exact.size // rows) for each in (exact, other))
+    one, two = (value.astype(np.float64).reshape(rows, exact.size // rows) for value in (exact, other))
     with np.errstate(all="ignore"):
         apart = np.nan_to_num(np.abs(one - two), nan=np.inf, posinf=np.inf)
-    error = np.where((one == two) | (np.isnan(one) & np.isnan(two)), 0.0, apart)
+    errors = np.where((one == two) | (np.isnan(one) & np.isnan(two)), 0.0, apart)
     finite = np.where(np.isfinite(one), np.abs(one), 0.0)
-    return error.max(axis=1, initial=0.0), np.maximum(finite.max(axis=1, initial=0.0), 1.0)
+    return errors, np.maximum(finite.max(axis=1, initial=0.0), 1.0)
 
 
 def _only_ties(places: np.ndarray, others: np.ndarray, exact: Answers, other: Answers) -> bool:

@@ -45,6 +45,7 @@ _MASKED = 1e30  # attention adds such values to those that it ignores
 _TO_FP32, _TO_FP16 = "_cast_to_fp32", "_cast_to_fp16"  # ends of the names that the conversion gives casts
 _INPUT, _OUTPUT = "graph_input_cast", "graph_output_cast"  # and their beginnings
 
+_THREE_FACTORS = frozenset({"Attention", "Einsum", "GRU", "LSTM", "MultiHeadAttention", "RNN"})
 _WITHOUT_ARITHMETIC = frozenset({"Cast", "Constant", "Identity", "Shape", "Size"})
 
 # The CUDA provider has these for float and not for float16: OperatorKernels.md of ONNX Runtime 1.21.0 and of
@@ -368,8 +369,11 @@ def _replace(field: Any, messages: Iterable[Any]) -> None:
 
 
 def _rounding(half: Any) -> Any:
-    """Return a network in FP16 as one in FP32 that rounds its weights, and each result, to FP16."""
-    types = _types_of(inferred_graph(half))
+    """Return a network in FP16 as one in FP32 that rounds its weights, and each result, to FP16.
+
+    Next to convolutions in FP16, products in FP32 compute in TF32: see `OnnxRuntime.configure_gpu`.
+    """
+    types, in_tf32 = _types_of(inferred_graph(half)), not is_mixed(half)
     single = deepcopy(half)
     del single.graph.value_info[:]
     constants = [value.t for node in single.graph.node for value in node.attribute if value.HasField("t")]
@@ -377,10 +381,13 @@ def _rounding(half: Any) -> Any:
         if tensor.data_type == _HALF:
             exact = onnx.numpy_helper.to_array(tensor).astype("float32")
             tensor.CopyFrom(onnx.numpy_helper.from_array(exact, tensor.name))
-    nodes = []
+    nodes: list[Any] = []
     for node in single.graph.node:
-        nodes.append(node)
         result_type = next((types[name] for name in node.input if name in types), 0)
+        read = {types[name] for name in node.input if name in types}
+        if in_tf32 and node.op_type in PRODUCTS and _SINGLE in read and _HALF not in read:
+            nodes += _rounded_to_tf32(node)
+        nodes.append(node)
         for attribute in node.attribute:
             if attribute.name in {"to", "dtype"}:
                 result_type = attribute.i  # also of the casts of inputs
@@ -394,6 +401,18 @@ def _rounding(half: Any) -> Any:
             nodes.append(onnx.helper.make_node("Cast", [rounded], [name], to=_SINGLE))
     _replace(single.graph.node, nodes)
     return single
+
+
+def _rounded_to_tf32(product: Any) -> Iterator[Any]:
+    """Yield what rounds the factors of a product to the 10 bits of TF32, by Veltkamp's way of splitting."""
+    make = onnx.helper.make_node
+    yield make("Constant", [], [f"{product.output[0]}:split"], value_float=2.0**13 + 1)
+    for place, name in enumerate(product.input[: 3 if product.op_type in _THREE_FACTORS else 2]):
+        own = f"{product.output[0]}:tf32:{place}"
+        yield make("Mul", [name, f"{product.output[0]}:split"], [f"{own}:larger"])
+        yield make("Sub", [f"{own}:larger", name], [f"{own}:rest"])
+        yield make("Sub", [f"{own}:larger", f"{own}:rest"], [own])
+        product.input[place] = own
 
 
 def _layer(network: Any, half: Any, inputs: Tensors) -> str:

@@ -47,6 +47,7 @@ _TYPES = {
 _MANGLED = re.compile(rb"___torch_mangle_(\d+)")
 _SOURCE_LINES = ".debug_pkl"
 _IDENTITY = ".data/serialization_id"
+_OR_ONNX = "or serve it with backend=OnnxRuntime()"
 _PACKS = "torch/nn/utils/rnn.py"  # has a branch for lengths in a list, which it puts on the CPU
 
 # Operators for which the server decides whether cuDNN may use TF32; a traced convolution, aten::_convolution,
@@ -90,13 +91,22 @@ def export_torchscript(
     network = _Observed(name=name, inputs=inputs, outputs=outputs, how=how)
     module = module.eval()
     examples = list(network.examples(module, batches=batches, written=written, ranges=ranges))
+    if kept := _kept_between_calls(module, examples[0]):
+        raise network.bad(
+            f"it keeps {kept} from one call to the next, so that answers depend on earlier requests",
+            fix="make it anew in forward(), or take it as an input and return it",
+        )
     switched = torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32)  # a trace records the flag
     with warnings.catch_warnings(), torch.no_grad(), switched:
         warnings.simplefilter("ignore")  # of deprecation; errors of a trace are detected below
         exported = _export(module, examples[0], network)
         answers = network.answers(module, exported, examples)
         buffer = io.BytesIO()
-        torch.jit.save(exported, buffer)
+        try:
+            torch.jit.save(exported, buffer)
+        except RuntimeError as error:
+            message = f"it cannot be saved as TorchScript: {_first_line(error)}"
+            raise network.bad(message, fix=f"compute it with PyTorch's own operators, {_OR_ONNX}") from error
     content = _without_traces_of_the_machine(buffer.getvalue())
     if unknown := unknown_operators(read_script(io.BytesIO(content)).operators):
         what = f"it calls {', '.join(unknown)}, which neither PyTorch nor torchvision has"
@@ -128,12 +138,54 @@ def _export(module: torch.nn.Module, example: Sequence[torch.Tensor], network: _
                 fix=network.fix("compute it with tensors, such as torch.where"),
             )
         return torch.jit.freeze(exported)
-    except (RuntimeError, torch.jit.frontend.NotSupportedError, TypeError) as error:
+    except (RuntimeError, torch.jit.frontend.NotSupportedError, TypeError, ValueError) as error:
         other = "script" if network.how == "trace" else "trace"
         raise network.bad(
             f"it cannot be exported as TorchScript ({network.how}): {_first_line(error)}",
-            fix=network.fix("fix the network's forward()", other=other),
+            fix=f"{network.fix('fix the network, such as its forward()', other=other)}, {_OR_ONNX}",
         ) from error
+
+
+def _kept_between_calls(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> str:
+    """Return the attribute that a call changes, and with it the next answer to the same inputs."""
+    import torch
+
+    answers, states = [], []
+    for _ in range(2):
+        with torch.no_grad():
+            answers.append(_copies(module(*example)))
+        states.append(dict(_state(module)))
+    if _same(*answers):
+        return ""
+    names = states[0].keys() | states[1].keys()
+    changed = [name for name in names if not _same(*(state.get(name, []) for state in states))]
+    return min(changed, default="")
+
+
+def _state(module: torch.nn.Module) -> Iterator[tuple[str, list[torch.Tensor]]]:
+    """Yield the attributes and buffers of all modules that have tensors."""
+    for owner, part in module.named_modules():
+        values = {**vars(part), **dict(part.named_buffers(recurse=False))}
+        for name in values.keys() - {"_buffers", "_modules", "_parameters"}:
+            if tensors := _copies(values[name]):
+                yield f"{owner}.{name}".lstrip("."), tensors
+
+
+def _copies(value: Any) -> list[torch.Tensor]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    leaves = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    return [leaf.detach().clone() for leaf in leaves if leaf.layout == torch.strided]
+
+
+def _same(ones: Sequence[torch.Tensor], twos: Sequence[torch.Tensor]) -> bool:
+    import numpy as np
+
+    return len(ones) == len(twos) and all(
+        one.dtype == two.dtype and np.array_equal(one.double().numpy(), two.double().numpy(), equal_nan=True)
+        for one, two in zip(ones, twos, strict=True)
+    )
 
 
 def _without_traces_of_the_machine(content: bytes) -> bytes:
@@ -174,7 +226,7 @@ def _refuse_fixed_device(graph: Any, network: _Observed) -> None:
     if users:
         raise network.bad(
             "the exported network always creates tensors on the CPU",
-            fix=network.fix("write torch.zeros_like(x) or x.new_zeros(...)"),
+            fix=network.fix("write x.new_zeros(n), x.new_ones(n).cumsum(0) - 1 for a range, or use a buffer"),
         )
 
 
