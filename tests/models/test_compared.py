@@ -684,6 +684,15 @@ def test_boxes_whose_scores_nearly_tie_may_change_places_and_others_may_not(serv
     assert refused(served_by_torch, wrong, "OnnxRuntime()", **given).rule == "source-differs"
 
 
+@pytest.mark.parametrize(("opset", "relative"), [(11, 0.02), (17, 1e-6)])
+def test_low_scores_that_are_ranked_have_all_their_digits_where_onnx_can_say_it(opset, relative):
+    outputs = "float[rows, 4] S, int64[rows, 1] I"
+    graph = f"g (float[rows, 4] X) => ({outputs}) {{ S = Sigmoid(X) I = ArgMax<axis: int = 1>(S) }}"
+    x = np.array([[-12.5, -4.6, 0.1, 9]], np.float32)
+    scores = answers.run_file(network_of(graph, opsets=f'"": {opset}'))({"X": x})["S"]
+    np.testing.assert_allclose(scores, 1 / (1 + np.exp(-x.astype(np.float64))), rtol=relative)
+
+
 def test_the_least_size_is_asked_for_where_a_network_refuses_small_ones(served_by_torch):
     forward = "return torch.nn.functional.max_pool2d(x, (4, 1)).amax((2, 3))"
     given = {"fields": "max_batch_size=8, inputs_between={'INPUT__0': Between(0, 1, why='p')}"}

@@ -25,6 +25,7 @@ _LONGEST_S = 120.0
 _TOO_LONG = "it has not answered after {:g} s"
 _SMALL_NETWORK = 50_000_000  # weights
 LARGER_ROUNDINGS = 4  # from this draw on: those of a sum of many numbers, or of Winograd's convolutions
+_CAST_LIKE = 15  # the first operators of ONNX with CastLike
 _RANKS = frozenset({"ArgMax", "ArgMin", "NonMaxSuppression", "TopK"})
 EXACT_WHOLE = 1 << 20  # whole numbers below do not move: they may be categories
 
@@ -59,7 +60,8 @@ def _with_exact_sigmoid(network: Any) -> Any:
         exact = _with_exact_sigmoid(loaded)
         return network if exact is loaded else exact
     kinds = {node.op_type for node in network.graph.node}
-    if "Sigmoid" not in kinds or kinds.isdisjoint(_RANKS):
+    versions = [opset.version for opset in network.opset_import if not opset.domain]
+    if "Sigmoid" not in kinds or kinds.isdisjoint(_RANKS) or max(versions, default=0) < _CAST_LIKE:
         return network
     exact, make = copy.deepcopy(network), onnx.helper.make_node
     del exact.graph.node[:]
@@ -70,6 +72,7 @@ def _with_exact_sigmoid(network: Any) -> Any:
         name, own = node.output[0], [f"{node.output[0]}:{step}" for step in range(4)]
         exact.graph.node.extend(
             [
+                make("Constant", [], [own[2]], value_float=1.0),
                 make("Neg", [node.input[0]], [own[0]]),
                 make("Exp", [own[0]], [own[1]]),
                 make("CastLike", [own[2], own[1]], [own[3]]),
@@ -77,7 +80,6 @@ def _with_exact_sigmoid(network: Any) -> Any:
                 make("Reciprocal", [f"{name}:sum"], [name]),
             ]
         )
-        exact.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((), np.float32), own[2]))
     return exact
 
 

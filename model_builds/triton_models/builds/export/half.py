@@ -406,7 +406,8 @@ def _rounding(half: Any) -> Any:
 def _rounded_to_tf32(product: Any) -> Iterator[Any]:
     """Yield what rounds the factors of a product to the 10 bits of TF32, by Veltkamp's way of splitting."""
     make = onnx.helper.make_node
-    yield make("Constant", [], [f"{product.output[0]}:split"], value_float=2.0**13 + 1)
+    split = onnx.numpy_helper.from_array(np.asarray(2.0**13 + 1, np.float32))
+    yield make("Constant", [], [f"{product.output[0]}:split"], value=split)
     for place, name in enumerate(product.input[: 3 if product.op_type in _THREE_FACTORS else 2]):
         own = f"{product.output[0]}:tf32:{place}"
         yield make("Mul", [name, f"{product.output[0]}:split"], [f"{own}:larger"])

@@ -181,9 +181,13 @@ def _copies(value: Any) -> list[torch.Tensor]:
 
 def _same(ones: Sequence[torch.Tensor], twos: Sequence[torch.Tensor]) -> bool:
     import numpy as np
+    import torch
+
+    def numbers(tensor: torch.Tensor) -> Any:
+        return (tensor.dequantize() if tensor.is_quantized else tensor).to(torch.complex128).numpy()
 
     return len(ones) == len(twos) and all(
-        one.dtype == two.dtype and np.array_equal(one.double().numpy(), two.double().numpy(), equal_nan=True)
+        one.dtype == two.dtype and np.array_equal(numbers(one), numbers(two), equal_nan=True)
         for one, two in zip(ones, twos, strict=True)
     )
 
