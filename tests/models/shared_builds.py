@@ -39,7 +39,7 @@ def network():
     return {network}
 
 BUILD = ModelDefinition(
-    name={name!r}, description="", examples=list, output={output!r}, {more},
+    name={name!r}, description="", examples={examples}, output={output!r}, {more},
     models=[PyTorchNetwork(
         name={name!r}, network=network, inputs=[{inputs}], outputs=[{output!r}],
         max_batch_size=8, backend={backend},

@@ -205,6 +205,7 @@ def test_a_declared_network_is_compiled_for_the_sizes_and_precision_it_declares(
     layer = "torch.nn.functional.linear(ids.float()[..., None], torch.ones(1, 1))[..., 0]"
     forward = f"lambda self, ids, mask: {layer}.tanh() * (mask > 0)"
     between = 'inputs_between=dict.fromkeys(("ids", "mask"), Between(0, 1, why="bits"))'
+    bits = '__import__("numpy").ones((1, 16), "int32")'
     declare_network(
         "declared",
         'reference=dict, tolerance={"fp32": 1e-4, "fp16": 0.01}',
@@ -212,6 +213,7 @@ def test_a_declared_network_is_compiled_for_the_sizes_and_precision_it_declares(
         inputs=f'Tensor("ids", "INT32", {tokens}), Tensor("mask", "INT32", {tokens})',
         output="sum",
         backend=f"TensorRt(opt_batch=4), {between}",
+        examples=f'lambda: [Example(name="ones", inputs=dict.fromkeys(("ids", "mask"), {bits}))]',
     )
     root = build("declared", output=tmp_path / "out", models=models, gpu="A10G")
     assert log.read_text().split()[2:] == [

@@ -16,6 +16,7 @@ from triton_models.artifact.networks import Forward, read_script
 from triton_models.artifact.pbtxt import plain, read_config, schema
 from triton_models.base.errors import FleetError
 from triton_models.builds.build import build
+from triton_models.builds.export import pytorch
 from triton_models.builds.export.pytorch import export_torchscript
 from triton_models.declare.mistakes import find_mistakes
 from triton_models.spec import DynamicDim, LibTorch, PyTorchNetwork, Tensor
@@ -232,6 +233,17 @@ class ShowsWeights(Scale):
         return super().forward(x)
 
 
+class ShowsNoise(Scale):
+    def forward(self, x):
+        self.shown = torch.randn_like(x)
+        return super().forward(x + self.shown)
+
+
+class ScalesInPlace(ShowsWeights):
+    def forward(self, x):
+        return super().forward(x.sub_(0.5))
+
+
 class OwnGradient(torch.autograd.Function):
     @staticmethod
     def forward(_, x):
@@ -243,8 +255,9 @@ class Swish(torch.nn.Module):
         return OwnGradient.apply(x)
 
 
-def test_values_that_a_network_only_shows_are_no_state(tmp_path):
-    assert export(ShowsWeights(), tmp_path)
+def test_values_that_a_network_only_shows_are_no_state():
+    for network in (ShowsWeights(), ShowsNoise(), ScalesInPlace()):
+        assert not pytorch._kept_between_calls(network, [torch.rand(2, 3)])
 
 
 def test_a_function_with_its_own_gradient_is_refused_with_a_backend_that_takes_it(tmp_path):

@@ -66,18 +66,18 @@ def _with_exact_sigmoid(network: Any) -> Any:
     exact, make = copy.deepcopy(network), onnx.helper.make_node
     del exact.graph.node[:]
     for node in network.graph.node:
-        if node.op_type != "Sigmoid":
+        if node.op_type != "Sigmoid" or node.domain:
             exact.graph.node.append(node)
             continue
-        name, own = node.output[0], [f"{node.output[0]}:{step}" for step in range(4)]
+        name, own = node.output[0], [f"{node.output[0]}/by_exp:{step}" for step in range(5)]
         exact.graph.node.extend(
             [
                 make("Constant", [], [own[2]], value_float=1.0),
                 make("Neg", [node.input[0]], [own[0]]),
                 make("Exp", [own[0]], [own[1]]),
                 make("CastLike", [own[2], own[1]], [own[3]]),
-                make("Add", [own[1], own[3]], [f"{name}:sum"]),
-                make("Reciprocal", [f"{name}:sum"], [name]),
+                make("Add", [own[1], own[3]], [own[4]]),
+                make("Reciprocal", [own[4]], [name]),
             ]
         )
     return exact

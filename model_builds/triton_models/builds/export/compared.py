@@ -307,7 +307,7 @@ class Comparison:
         for place, run in enumerate(runs):
             with contextlib.suppress(Exception):  # of a network that fixes types, or has no FP64
                 apart, scales = _apart(value, run()[output], rows)
-                if place > larger and value.dtype.kind == "f":  # which show only what changes places
+                if place >= larger and value.dtype.kind == "f":  # which show only what changes places
                     apart[apart < _SMOOTH * scales[:, None]] = 0.0
                 most = np.maximum(most, np.where(np.isfinite(apart), apart, 0.0))
             if np.all((most > enough) | (enough == 0)):
