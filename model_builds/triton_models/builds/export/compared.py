@@ -38,7 +38,7 @@ _EXACT = 1e-6  # what sums in another order round, as a part of the largest answ
 _LEAST = 1e-5  # the same, for drawn inputs, some of which are large
 _BATCH_EFFECT = 1e-3
 _MOVES = 8  # last bits, for the roundings inside
-_SMOOTH = 1e-3  # larger movements, as a part of the largest answer, are changes of places
+_SMOOTH = 1e-3  # movements from this part of the largest answer on are changes of places
 _DRAWS, _DRAWN_OPERATIONS = (8, 32), 2e10
 _SHOWN = 6
 _TRIED_ALONE = 16
@@ -272,9 +272,6 @@ class Comparison:
             # Where scores tie, single numbers change places, and the others of the row do not move.
             errors = np.where(moved > 0, 0.0, apart) if whole else np.maximum(apart - _MOVES * moved, 0.0)
             errors = errors.max(axis=1, initial=0.0)
-            if not whole:
-                smooth = np.where(moved < _SMOOTH * scales[:, None], moved, 0.0)
-                limits = limits + _MOVES * smooth.max(axis=1, initial=0.0)
             if (errors <= limits).all() or _only_ties(value, answer, exact, other):
                 continue
             row = int(np.argmax(errors / limits))
