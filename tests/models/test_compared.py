@@ -693,6 +693,15 @@ def test_low_scores_that_are_ranked_have_all_their_digits_where_onnx_can_say_it(
     np.testing.assert_allclose(scores, 1 / (1 + np.exp(-x.astype(np.float64))), rtol=relative)
 
 
+def test_a_large_number_gives_a_small_one_beside_it_no_allowance(served_by_torch):
+    price = "torch.exp(x.sum(1, keepdim=True) + 9)"
+    wrong = "p = torch.sigmoid(x[:, :1])\nq = 1 - p if torch.compiler.is_exporting() else p"
+    forward = f"{wrong}\nreturn torch.cat([{price}, q], 1)"
+    fields = "max_batch_size=8, inputs_between={'INPUT__0': Between(-1, 1, why='scaled')}"
+    problem = refused(served_by_torch, forward, "OnnxRuntime()", fields=fields)
+    assert "OUTPUT__0 differs by 0.24 for the example" in problem.what
+
+
 def test_the_least_size_is_asked_for_where_a_network_refuses_small_ones(served_by_torch):
     forward = "return torch.nn.functional.max_pool2d(x, (4, 1)).amax((2, 3))"
     given = {"fields": "max_batch_size=8, inputs_between={'INPUT__0': Between(0, 1, why='p')}"}

@@ -9,6 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -264,6 +265,16 @@ def test_a_function_with_its_own_gradient_is_refused_with_a_backend_that_takes_i
     with pytest.raises(FleetError, match="cannot be saved as TorchScript") as caught:
         export(Swish(), tmp_path)
     assert caught.value.problems[0].fix.endswith("or serve it with backend=OnnxRuntime()")
+
+
+def test_sizes_that_are_too_small_are_refused_with_the_least_size_as_the_fix(tmp_path):
+    network, steps = torch.nn.Conv1d(3, 2, 5), DynamicDim(name="steps", max=16)
+    for written in ([], [{"X__0": np.ones((1, 3, 8), np.float32)}]):
+        with pytest.raises(FleetError, match="it refuses the inputs that the build makes up") as caught:
+            export(network, tmp_path, inputs=[Tensor("X__0", "FP32", [3, steps])], written=written, tf32=True)
+        assert "declare the least size of 'steps', as DynamicDim(min=...)" in caught.value.problems[0].fix
+    least = Tensor("X__0", "FP32", [3, dataclasses.replace(steps, min=5)])
+    assert export(network, tmp_path, inputs=[least], tf32=True)
 
 
 class ZerosByHand(torch.nn.Module):

@@ -343,17 +343,16 @@ class Comparison:
         sizes = "write an example, whose sizes the build then draws; or " * self.drawing.has_open_sizes
         name = names[0] if names else ""
         ranges = f'say which values come, such as inputs_between={{"{name}": Between(0, 9, why="...")}}'
-        declared = getattr(self.drawing.model, "inputs", ())  # an ONNX file declares none
         narrower = (
             "narrow inputs_between; or let forward() answer such rows, and check them where they are sent"
         )
-        larger = larger_sizes(declared)
-        narrower = f"{larger}; {narrower}" if larger else narrower
+        larger = larger_sizes(getattr(self.drawing.model, "inputs", ()))  # an ONNX file declares none
+        ways = [ranges, larger] if names else [larger, narrower]
         return DRAWN_INPUTS.error(
             what=f"{model!r} refuses inputs that the build drew: {message}",
             where=f"the inputs of {model!r}",
             why="the build compares a network with its source on inputs of every size",
-            fix=sizes + (ranges if names else narrower),
+            fix=sizes + "; or ".join(filter(None, ways)),
         )
 
 

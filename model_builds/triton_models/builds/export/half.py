@@ -386,7 +386,7 @@ def _rounding(half: Any) -> Any:
         result_type = next((types[name] for name in node.input if name in types), 0)
         read = {types[name] for name in node.input if name in types}
         if in_tf32 and node.op_type in PRODUCTS and _SINGLE in read and _HALF not in read:
-            nodes += _rounded_to_tf32(node)
+            nodes += _rounded_to_tf32(node, number=len(nodes))
         nodes.append(node)
         for attribute in node.attribute:
             if attribute.name in {"to", "dtype"}:
@@ -403,17 +403,18 @@ def _rounding(half: Any) -> Any:
     return single
 
 
-def _rounded_to_tf32(product: Any) -> Iterator[Any]:
+def _rounded_to_tf32(product: Any, *, number: int) -> Iterator[Any]:
     """Yield what rounds the factors of a product to the 10 bits of TF32, by Veltkamp's way of splitting."""
-    make = onnx.helper.make_node
+    make, own = onnx.helper.make_node, f"tf32:{number}"
     split = onnx.numpy_helper.from_array(np.asarray(2.0**13 + 1, np.float32))
-    yield make("Constant", [], [f"{product.output[0]}:split"], value=split)
+    yield make("Constant", [], [f"{own}:split"], value=split)
     for place, name in enumerate(product.input[: 3 if product.op_type in _THREE_FACTORS else 2]):
-        own = f"{product.output[0]}:tf32:{place}"
-        yield make("Mul", [name, f"{product.output[0]}:split"], [f"{own}:larger"])
-        yield make("Sub", [f"{own}:larger", name], [f"{own}:rest"])
-        yield make("Sub", [f"{own}:larger", f"{own}:rest"], [own])
-        product.input[place] = own
+        if not name:
+            continue
+        product.input[place] = f"{own}:{place}"
+        yield make("Mul", [name, f"{own}:split"], [f"{own}:{place}:larger"])
+        yield make("Sub", [f"{own}:{place}:larger", name], [f"{own}:{place}:rest"])
+        yield make("Sub", [f"{own}:{place}:larger", f"{own}:{place}:rest"], [f"{own}:{place}"])
 
 
 def _layer(network: Any, half: Any, inputs: Tensors) -> str:

@@ -26,7 +26,7 @@ from triton_models.base.encoding import Tensors
 from triton_models.base.errors import FleetError
 from triton_models.builds.export.traced import accepted_tensors
 from triton_models.check.backend_rules.libtorch import unknown_operators
-from triton_models.declare.tensors import NUMPY_TYPES, Between, DynamicDim, Tensor
+from triton_models.declare.tensors import NUMPY_TYPES, Between, DynamicDim, Tensor, larger_sizes
 
 if TYPE_CHECKING:
     import torch
@@ -179,7 +179,7 @@ def _copies(value: Any) -> list[torch.Tensor]:
     from torch.utils._pytree import tree_leaves
 
     leaves = [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-    return [leaf.detach().clone() for leaf in leaves if leaf.layout == torch.strided]
+    return [leaf.detach().clone() for leaf in leaves if leaf.layout == torch.strided and leaf.is_cpu]
 
 
 def _same(ones: Sequence[torch.Tensor], twos: Sequence[torch.Tensor]) -> bool:
@@ -306,12 +306,14 @@ class _Observed:
                 for of in (self.inputs, larger)
             )
         except _REFUSALS as error:
-            if written:
+            sizes = larger_sizes(self.inputs)
+            if written and not sizes:
                 raise
             message = f"{_first_line(error)} ({type(error).__name__})"
+            example = "write a request that it answers in examples()"
+            ways = [*([sizes] if sizes else []), *([] if written else [example]), "fix its forward()"]
             raise self.bad(
-                f"it refuses the inputs that the build makes up: {message}",
-                fix="write a request that it answers in examples(); if it answers none, fix its forward()",
+                f"it refuses the inputs that the build makes up: {message}", fix="; or ".join(ways)
             ) from error
         yield first
         if batches:
