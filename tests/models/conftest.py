@@ -160,8 +160,7 @@ def declare_network(declare: Declare) -> Callable[..., Path]:
 
     def add(name: str, more: str = "reference=dict, tolerance=0.01", **given: str) -> Path:
         usual = {"network": "torch.nn.ReLU()", "inputs": 'Tensor("X", "FP32", [4])', "output": "Y"}
-        usual["examples"] = "list"
-        filled = NETWORK.format(**{**usual, "name": name, "more": more, **given})
+        filled = NETWORK.format(**{**usual, "examples": "list", "name": name, "more": more, **given})
         return declare(name, declaration=filled.replace("{", "{{").replace("}", "}}"))
 
     return add

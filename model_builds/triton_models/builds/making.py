@@ -167,14 +167,14 @@ def _export_problems(error: Exception, model: PyTorchNetwork, job: Job) -> Itera
         cause = cause.__cause__
     message = str(cause).strip().partition("\n")[0].rstrip()
     line = blame(cause, job.source)
-    larger = larger_sizes(model.inputs) if re.search(_TOO_SMALL, message) else ""
+    other = 'serve the network as TorchScript: backend=LibTorch(export="script")'
+    fix = f"change that line, such as to torch.where, or {other}"
+    if re.search(_TOO_SMALL, message) and (larger := larger_sizes(model.inputs)):
+        fix = f"{larger}; or {fix}"
     yield Problem(
         what=f"{model.name!r} cannot be exported to ONNX: {type(cause).__name__}: {message}",
         where=place_of(model, "network", job.source) if line == str(job.source) else line,
-        fix=f"{larger}; or "
-        * bool(larger)
-        + "change that line, such as to torch.where, or serve the network as TorchScript: "
-        'backend=LibTorch(export="script")',
+        fix=fix,
         rule="onnx-export",
     )
 

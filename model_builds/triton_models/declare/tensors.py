@@ -179,9 +179,8 @@ class Between:
 def larger_sizes(inputs: Iterable[Tensor]) -> str:
     """Return how to leave out sizes that a network refuses as too small; empty if none is open."""
     sizes = [repr(size.name) for tensor in inputs for size in tensor.dims if isinstance(size, DynamicDim)]
-    return f"declare the least size of {' and '.join(dict.fromkeys(sizes))}, as DynamicDim(min=...)" * bool(
-        sizes
-    )
+    names = " and ".join(dict.fromkeys(sizes))
+    return f"declare the least size of {names}, as DynamicDim(min=...)" if names else ""
 
 
 def between_mistakes(ranges: Mapping[str, Between], known: Iterable[str], *, owner: str) -> Iterator[Mistake]:

@@ -40,7 +40,6 @@ def session(network: Any, *, optimized: bool = False) -> Any:
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    network = _with_exact_sigmoid(network)
     content = network if isinstance(network, str) else network.SerializeToString()
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
@@ -128,7 +127,7 @@ def run(session: Any, inputs: Tensors) -> dict[str, np.ndarray]:
 
 def run_file(network: Any, *, optimized: bool = False) -> Run:
     """Return a function that answers requests with a session of a network; see `session`."""
-    return functools.partial(answers_of, session(network, optimized=optimized))
+    return functools.partial(answers_of, session(_with_exact_sigmoid(network), optimized=optimized))
 
 
 def run_module(network: torch.nn.Module, names: Sequence[str], outputs: Sequence[str]) -> Run:

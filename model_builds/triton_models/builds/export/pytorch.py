@@ -306,12 +306,12 @@ class _Observed:
                 for of in (self.inputs, larger)
             )
         except _REFUSALS as error:
-            sizes = larger_sizes(self.inputs)
-            if written and not sizes:
+            larger_size = larger_sizes(self.inputs)
+            if written and not larger_size:
                 raise
             message = f"{_first_line(error)} ({type(error).__name__})"
-            example = "write a request that it answers in examples()"
-            ways = [*([sizes] if sizes else []), *([] if written else [example]), "fix its forward()"]
+            example = "" if written else "write a request that it answers in examples()"
+            ways = filter(None, [larger_size, example, "fix its forward()"])
             raise self.bad(
                 f"it refuses the inputs that the build makes up: {message}", fix="; or ".join(ways)
             ) from error
